@@ -1,4 +1,4 @@
-"""Compares a checkpoint's tensors with those of a model, and names the first that differs. Free of torch."""
+"""Compares the names, dtypes and shapes of a checkpoint's tensors with those of a model. Free of torch."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Protocol
 from pool.checkpoint.tensor_file import DTYPES, Header
 from pool.run_folder.strict_json import printable
 
-Forms = Mapping[str, str]  # dtype and shape of tensors, in words, by name
+Forms = Mapping[str, str]  # dtype and shape of tensors as text, by name
 
 
 class NamedTensor(Protocol):
-    """A parameter or buffer, as a model describes it."""
+    """The name, shape and dtype of a parameter or buffer of a model."""
 
     @property
     def name(self) -> str: ...
@@ -20,11 +20,15 @@ class NamedTensor(Protocol):
     def shape(self) -> tuple[int, ...]: ...
     @property
     def dtype(self) -> str:
-        """The name of the dtype in torch, e.g. float32."""
+        """Returns the name of the dtype in torch, e.g. float32."""
 
 
 def first_difference(saved: Forms, model: Forms) -> str | None:
-    """The first tensor, in the model's order, that differs in name, shape or dtype; None if all are the same."""
+    """Describes the first tensor, in the model's order, whose name, shape or dtype differs between checkpoint and
+    model.
+
+    Returns None if all tensors match.
+    """
     for name, own in model.items():
         if name not in saved:
             return f"{name}: {own} in the config's model, not in the checkpoint"
@@ -36,12 +40,15 @@ def first_difference(saved: Forms, model: Forms) -> str | None:
 
 
 def forms_of(model: Iterable[NamedTensor]) -> Forms:
+    """Returns dtype and shape of each of a model's tensors as text, by name."""
     return {tensor.name: form(tensor.dtype, tensor.shape) for tensor in model}
 
 
 def forms_in(header: Header) -> Forms:
+    """Returns dtype and shape of each tensor in a file's header as text, by name."""
     return {name: form(DTYPES[entry.dtype][0], entry.shape) for name, entry in header.items()}
 
 
 def form(dtype: str, shape: Sequence[int]) -> str:
+    """Describes dtype and shape of a tensor as text, e.g. `float32 256 x 32`."""
     return f"{dtype} {' x '.join(map(str, shape)) or 'scalar'}"

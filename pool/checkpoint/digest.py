@@ -1,4 +1,4 @@
-"""The content of a checkpoint, or of a network file in its stead, as one digest. Free of torch."""
+"""Computes one digest for what a run starts from, a checkpoint or a network file. Free of torch."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ from pool.checkpoint.state import STATE
 
 
 def start_digest(path: Path) -> str:
-    """Returns the SHA-256 of a file, or of the state of a checkpoint's folder (the newest of a run's), which has the
-    sums of its tensors. Raises CheckpointError, OSError."""
+    """Returns the SHA-256 of a network file, or of the state.json of a checkpoint, as hexadecimal digits.
+
+    A checkpoint's state.json contains the checksums of its tensors, so its digest stands for the whole checkpoint. The
+    folder of a run stands for its newest checkpoint. Raises CheckpointError, OSError.
+    """
     file = locate(path) / STATE if path.is_dir() else path
     with os.fdopen(open_regular(file), "rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()

@@ -1,7 +1,8 @@
-"""The fingerprint of a run: everything that its bits depend on, as text by name; differences are told in one line.
+"""The fingerprint of a run: everything that its bits depend on, as text by name.
 
-`pool.numerics` finds it out. How many workers there are and which devices of one kind they use is no part of
-it (I2). Free of torch: the supervisor compares at a resume.
+`pool.numerics` collects the entries. This module compares two fingerprints and describes their differences in one
+line. The number of workers, and which devices of one kind they use, are no part of a fingerprint (invariant I2).
+Free of torch, because the supervisor compares fingerprints at a resume.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ NATIVE_CODE = "native code"
 DEVICES = "devices"
 ARITHMETIC = "torch's settings"
 CONSTANTS = "tensors besides the weights"
-LAYOUT = ("buckets", "optimizer")  # what the state of a checkpoint is made for
+LAYOUT = ("buckets", "optimizer")  # entries that the state of a checkpoint must match
 _OWN_VERSION = re.compile(r" \(sparsepool [^()]*\)")
-IMPLEMENTATION = ("foreach", "fused", "capturable", "differentiable", "maximize")  # optimizer's: they choose the code
-# between the parts of an entry that lists several things
+IMPLEMENTATION = ("foreach", "fused", "capturable", "differentiable", "maximize")  # arguments that choose the code
+# separates the parts of an entry that is a list
 _SEPARATORS = {
     "environment": re.compile(r" (?=[A-Z][A-Z0-9_]*=)"),
     DEVICES: re.compile("; "),
@@ -29,8 +30,11 @@ _SEPARATORS = {
 
 
 def differing_keys(then: Fingerprint, now: Fingerprint) -> list[str]:
-    """Returns the names of the entries that differ. The version of sparsepool, which older builds wrote behind its
-    optimizers, is none: it says nothing of their numbers."""
+    """Returns the names of the entries in which two fingerprints differ.
+
+    Older builds added the version of sparsepool to the name of its optimizers. Such a version is ignored, because it
+    does not tell whether the optimizer's results changed.
+    """
     return [key for key in {**now, **then} if _without_version(then, key) != _without_version(now, key)]
 
 
@@ -39,7 +43,10 @@ def _without_version(fingerprint: Fingerprint, key: str) -> str:
 
 
 def differences(then: Fingerprint, now: Fingerprint) -> str:
-    """Describes each entry that differs, by the parts in which it does; empty if none does."""
+    """Describes each entry in which two fingerprints differ, with the values now and then. Returns "" if none differs.
+
+    Of an entry that lists several things only the parts that differ are named.
+    """
     different = []
     for key in differing_keys(then, now):
         is_now, was = now.get(key, UNKNOWN), then.get(key, UNKNOWN)
@@ -48,8 +55,11 @@ def differences(then: Fingerprint, now: Fingerprint) -> str:
 
 
 def own_parts(key: str, value: str, other: str) -> str:
-    """Returns the parts of an entry's value that the other value does not have: the whole value, unless the entry lists
-    several things."""
+    """Returns the parts of an entry's `value` that are missing in `other`, separated by commas; "nothing" if there are
+    none.
+
+    Returns the whole value if the entry `key` is not a list, or if one of the values is not known.
+    """
     separator = _SEPARATORS.get(key)
     if separator is None or UNKNOWN in (value, other):
         return value

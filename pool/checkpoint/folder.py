@@ -1,6 +1,7 @@
-"""The folder of a run's checkpoints: which there are, which is the newest good one, which are too old.
+"""The folder of a run's checkpoints: lists them, finds the newest undamaged one, and removes old ones.
 
-A checkpoint is renamed before it is removed, so a folder named step-N was once complete. Free of torch.
+A checkpoint is written under a temporary name and renamed to step-N when it is complete, and is renamed again before
+it is removed. So a folder named step-N always holds a complete checkpoint. Free of torch.
 """
 
 from __future__ import annotations
@@ -26,27 +27,32 @@ _NAME = re.compile(rf"{PREFIX}(\d{{9,}})")
 _LINK = re.compile(rf"{LAST}|{BEST}|{FORMER_BEST}{PREFIX}\d{{9,}}")
 
 
-Wanted = Callable[[int], bool]  # of a step: whether somebody has still to read its checkpoint
+Wanted = Callable[[int], bool]  # step -> whether a reader still needs its checkpoint
 
 
 def nothing_wanted(_: int) -> bool:
+    """Returns False for every step: no checkpoint is kept for a reader."""
     return False
 
 
 @dataclass(frozen=True)
 class ResumePoint:
-    """The checkpoint that a resume goes on from, and those that it can't go on from though they are newer."""
+    """The checkpoint that a resume starts from, and the newer checkpoints that are damaged."""
 
     good: Path | None
-    damaged: tuple[tuple[Path, str], ...]  # newest first, with what is wrong
+    damaged: tuple[tuple[Path, str], ...]  # path and problem of each, newest first
 
 
 def step_path(folder: Path, step: int) -> Path:
+    """Returns the path of a step's checkpoint in `folder`, the folder of a run's checkpoints."""
     return folder / f"{PREFIX}{step:09d}"
 
 
 def checkpoints(folder: Path) -> list[Path]:
-    """Oldest first. Raises OSError."""
+    """Lists the complete checkpoints in a folder, the oldest first. Returns an empty list if there is no such folder.
+
+    Raises OSError.
+    """
     if not folder.is_dir():
         return []
     steps = {int(match[1]): path for path in folder.iterdir() if (match := _NAME.fullmatch(path.name))}
@@ -54,26 +60,29 @@ def checkpoints(folder: Path) -> list[Path]:
 
 
 def step_of(checkpoint: Path) -> int:
-    """Returns the step that the name of a checkpoint's folder says."""
+    """Returns the step in the name of a checkpoint's folder."""
     match = _NAME.fullmatch(checkpoint.name)
     assert match is not None, f"{checkpoint} is no checkpoint's name"
     return int(match[1])
 
 
 def linked_step(folder: Path, name: str) -> int:
-    """Returns the step of the checkpoint that `last` or `best` points to, which is written to the end; -1 if there is
-    none."""
+    """Returns the step of the checkpoint that the link `name` (`last` or `best`) points to.
+
+    Returns -1 if there is no such link, or if its target does not exist or has another name than a checkpoint.
+    """
     link = folder / name
     match = _NAME.fullmatch(str(link.readlink())) if link.is_symlink() else None
     return int(match[1]) if match and link.exists() else -1
 
 
 def newest_good(folder: Path) -> ResumePoint:
-    """Finds the newest good checkpoint by step, whatever `last` points to: that is moved after the rename, and may be
-    left behind.
+    """Finds the undamaged checkpoint with the highest step, and the damaged ones that are newer.
 
-    Raises OSError; CheckpointError if the newest that is not damaged was written by something else: to go back from
-    it, or to rename it, is its owner's to decide.
+    Steps are taken from the folders' names. The link `last` is ignored, because it is moved after the rename and may
+    point to an older checkpoint. Raises OSError. Raises CheckpointError if the newest undamaged checkpoint can't be
+    read by this version, or has the name of another step: whether to skip or rename such a checkpoint is its owner's
+    decision.
     """
     damaged = []
     for path in reversed(checkpoints(folder)):
@@ -93,10 +102,12 @@ def newest_good(folder: Path) -> ResumePoint:
 
 
 def locate(where: Path) -> Path:
-    """The checkpoint that a user means: `where` itself, or the newest of a run's folder or of its checkpoints/.
+    """Returns the checkpoint that a user means by the path `where`.
 
-    `last`, `best` and former bests are links that a run makes within its folder; where one points elsewhere something
-    else has made it. Raises CheckpointError.
+    `where` is a checkpoint, a run's folder or the folder checkpoints/ in it. Of a folder with several checkpoints,
+    the target of its link `last` is returned, and without such a link the newest. Links (`last`, `best`, former
+    bests) are followed only if they point to a checkpoint in the same folder, since a run makes no others. Raises
+    CheckpointError.
     """
     try:
         for folder in (where, where / FOLDER):
@@ -110,6 +121,7 @@ def locate(where: Path) -> Path:
 
 
 def _followed(where: Path) -> Path:
+    """Returns the checkpoint folder that `where` is or links to. Raises CheckpointError if it is none."""
     if _LINK.fullmatch(where.name) and where.is_symlink():
         target = where.readlink()
         if not _NAME.fullmatch(str(target)):
@@ -123,9 +135,11 @@ def _followed(where: Path) -> Path:
 
 
 def put(where: Path, step: int, write: Callable[[Path], object]) -> Path:
-    """Puts the checkpoint of a step into `where`: `write` fills a folder beside its place, which is read back and
-    renamed. Whatever fails, or wherever this process dies, the checkpoint is there as a whole or not at all. Raises
-    OSError, CheckpointError, and what `write` raises."""
+    """Writes the checkpoint of a step into the folder `where`. Returns its path.
+
+    `write` fills a temporary folder, which is then read back, verified and renamed. Whatever fails, and wherever this
+    process dies, the checkpoint is complete or absent. Raises OSError, CheckpointError, and what `write` raises.
+    """
     make_folder(where)
     target = step_path(where, step)
     beside = temporary(target)
@@ -143,7 +157,10 @@ def put(where: Path, step: int, write: Callable[[Path], object]) -> Path:
 
 
 def set_aside(path: Path) -> Path:
-    """Renames a damaged checkpoint, so that no later resume takes it. Raises OSError."""
+    """Renames a damaged checkpoint to damaged-step-N, so that no later resume uses it. Returns the new path.
+
+    Raises OSError.
+    """
     for number in range(1000):
         aside = path.with_name(DAMAGED + path.name + (f".{number}" if number else ""))
         if not aside.exists():
@@ -153,14 +170,18 @@ def set_aside(path: Path) -> Path:
 
 
 def point(folder: Path, name: str, checkpoint: Path) -> None:
-    """Makes `last` or `best` a link to a checkpoint. Raises OSError."""
+    """Makes the link `name` (`last`, `best`) in a folder point to a checkpoint, and syncs the folder. Raises
+    OSError."""
     files.replace_link(folder / name, checkpoint.name)
     files.sync_folder(folder)
 
 
 def keep_former_best(folder: Path) -> str | None:
-    """Makes a link to the best checkpoint before another one becomes the best, by other validations: it stays as long
-    as the link. Returns the link's name; None if there is no best one. Raises OSError."""
+    """Adds a link former-best-step-N to the checkpoint that `best` points to. Returns the link's name.
+
+    Called before validations on other data or of another metric choose a new best checkpoint. A checkpoint is not
+    removed as long as such a link to it exists. Returns None if there is no best checkpoint. Raises OSError.
+    """
     step = linked_step(folder, BEST)
     if step < 0:
         return None
@@ -171,8 +192,11 @@ def keep_former_best(folder: Path) -> str | None:
 
 
 def old_checkpoints(folder: Path, keep: int, keep_every: int = 0, wanted: Wanted = nothing_wanted) -> list[Path]:
-    """Returns all but the newest `keep`, the best and former bests, those of each `keep_every` steps (0: none), and
-    those whose steps are `wanted`. Raises OSError."""
+    """Lists the checkpoints that may be removed.
+
+    Kept are the newest `keep`, the best and former bests, those whose step is a multiple of `keep_every` (0: no
+    such), and those for whose step `wanted` returns True. Raises OSError.
+    """
     former = [path.name for path in folder.glob(f"{FORMER_BEST}*")]
     best = {linked_step(folder, name) for name in (BEST, *former)}
 
@@ -183,14 +207,18 @@ def old_checkpoints(folder: Path, keep: int, keep_every: int = 0, wanted: Wanted
 
 
 def remove_old(folder: Path, keep: int, keep_every: int = 0, wanted: Wanted = nothing_wanted) -> None:
-    """Removes the `old_checkpoints`. What can't be removed now stays for the next time."""
+    """Removes the checkpoints that `old_checkpoints` lists. A checkpoint that can't be removed stays until the next
+    call."""
     with contextlib.suppress(OSError):
         for old in old_checkpoints(folder, keep, keep_every, wanted):
             remove(old)
 
 
 def remove(checkpoint: Path) -> None:
-    """Renames it first: what has the name of a checkpoint is whole. Raises OSError."""
+    """Removes a checkpoint's folder. Raises OSError.
+
+    The folder is renamed first, so that a half removed one never has the name of a checkpoint.
+    """
     doomed = temporary(checkpoint)
     checkpoint.rename(doomed)
     files.remove(doomed)

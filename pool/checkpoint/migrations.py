@@ -1,4 +1,4 @@
-"""Names that earlier versions used: their checkpoints are read under today's names."""
+"""Translates names in the configs of checkpoints that earlier versions of sparsepool wrote to today's names."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ TASKS = {"nnue": "stockfish"}
 
 
 def with_new_names(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The config that a checkpoint holds; anything may stand in it."""
+    """Returns the config of a checkpoint with the task's earlier name replaced by today's.
+
+    The config is not validated yet: its values may have any type.
+    """
     task = config.get("task")
     return {**config, "task": TASKS[task]} if isinstance(task, str) and task in TASKS else config

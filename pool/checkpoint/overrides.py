@@ -1,7 +1,7 @@
-"""Numbers of optimizer and schedule that a user changes when a run is resumed: `--override optimizer.args.lr=5e-4`.
+"""Overrides: optimizer and schedule values that a user changes at a resume, e.g. `--override optimizer.args.lr=5e-4`.
 
-An override belongs to a step: it is applied before that step begins. The changed state records it, so that it is
-applied once, wherever the run is resumed. Pure, and free of torch.
+An override belongs to a step and is applied before that step begins. The changed state records it, so that it is
+applied once, wherever the run is resumed later. Pure functions, free of torch.
 """
 
 from __future__ import annotations
@@ -17,21 +17,26 @@ from pool.checkpoint.fingerprint import IMPLEMENTATION
 from pool.run_folder.strict_json import same
 
 OPTIMIZER, SCHEDULE = "optimizer.args.", "schedule.args."
-_RATES = ("initial_lr", "max_lr", "min_lr")  # of a parameter group: what schedules compute lr from
-_RATES_OF_GROUPS = ("base_lrs", "max_lrs")  # of a schedule: one for each group
-_POSITION = ("base_lrs", "last_epoch", "verbose")  # of a schedule: not its arguments
+_RATES = ("initial_lr", "max_lr", "min_lr")  # entries of a parameter group from which schedules compute lr
+_RATES_OF_GROUPS = ("base_lrs", "max_lrs")  # entries of a schedule with a rate for each parameter group
+_POSITION = ("base_lrs", "last_epoch", "verbose")  # entries of a schedule that are no arguments of its class
 
 
 @dataclass(frozen=True)
 class Override:
-    step: Annotated[int, Field(ge=0, lt=1 << 63)]  # the first that is done with it
+    """A new value for a key of optimizer or schedule, and the step before which it is applied."""
+
+    step: Annotated[int, Field(ge=0, lt=1 << 63)]  # the first step that uses the value
     key: str
     value: Any
 
 
 def allowed(state: Mapping[str, Any]) -> list[str]:
-    """The keys that can be overridden in a state: numbers of optimizer and schedule as a checkpoint has them, of any
-    member."""
+    """Lists the keys that `--override` accepts for a state.
+
+    They are the numbers of optimizer and schedule that the checkpoint contains, of any ensemble member. The rates that
+    schedules keep beside `lr`, and the arguments that choose an implementation, are left out.
+    """
     groups = dict.fromkeys(key for groups in state["groups"] or () for group in groups[:1] for key in group)
     schedules = dict.fromkeys(key for schedule in state["schedulers"] for key in schedule)
     return [
@@ -46,11 +51,14 @@ def to_apply(
     recorded: Iterable[Override],
     named: Iterable[tuple[str, Any]],
 ) -> tuple[list[Override], list[Override]]:
-    """Overrides that a run which resumes at `step` has still to apply, and those given that are in force already.
+    """Determines which overrides a run that resumes at `step` has still to apply.
 
-    `history`: applied to the saved state; `recorded`: given to earlier processes of the run, which may have ended
-    before their next checkpoint; `named`: on this command line. The same value given twice counts once, since
-    unattended runs are restarted with the same command.
+    `history`: overrides that were applied to the saved state already.
+    `recorded`: overrides given to earlier processes of the run, which may have ended before their next checkpoint.
+    `named`: key and value of the overrides on this command line.
+
+    Returns two lists: the overrides to apply, by step, and those of `named` that the run has already. A value that is
+    given again counts once, because unattended runs are restarted with the same command.
     """
     pending = [entry for entry in recorded if entry.step >= step and entry not in history]
     repeated = []
@@ -65,9 +73,12 @@ def to_apply(
 
 
 def applied(state: Mapping[str, Any], override: Override, own: Sequence[Collection[str]] = ()) -> dict[str, Any]:
-    """Numbers of optimizer and schedule with the override, as far as they have its key. A learning rate becomes the one
-    that is in force now. `own`: the arguments that each of `optimizer.groups` sets, which stay. The state given stays
-    as it is."""
+    """Returns a copy of `state` (numbers of optimizer and schedule) in which an override is applied.
+
+    Groups and schedules without the override's key are not changed. An override of `lr` sets the rate in force at
+    this step, and the schedule continues in proportion. `own`: for each of `optimizer.groups` the names of the
+    arguments that it sets itself, which are not overridden. `state` is not modified.
+    """
     if override.key == f"{OPTIMIZER}lr":
         return with_rates(state, lambda _: override.value)
     groups, schedulers = copy.deepcopy(state["groups"]), copy.deepcopy(state["schedulers"])
@@ -84,8 +95,11 @@ def applied(state: Mapping[str, Any], override: Override, own: Sequence[Collecti
 
 
 def with_rates(state: Mapping[str, Any], rate: Callable[[Any], Any]) -> dict[str, Any]:
-    """Numbers of optimizer and schedule with other learning rates: each is `rate` of the one in force. The schedule
-    goes on from it in proportion. The state given stays as it is."""
+    """Returns a copy of `state` (numbers of optimizer and schedule) with changed learning rates.
+
+    `rate` computes each new learning rate from the current one. The rates that the schedules store are scaled by the
+    same factor. `state` is not modified.
+    """
     groups, schedulers = copy.deepcopy(state["groups"]), copy.deepcopy(state["schedulers"])
     for index, members in enumerate(groups):
         changes = [_set_rate(group, rate(group["lr"])) for group in members]
@@ -96,16 +110,18 @@ def with_rates(state: Mapping[str, Any], rate: Callable[[Any], Any]) -> dict[str
 
 @dataclass(frozen=True)
 class _Change:
-    """A change of the learning rate of a group."""
+    """A change of the learning rate of a parameter group."""
 
     new: Any
-    factor: float | None  # the new one by the old one, None if that was 0
+    factor: float | None  # new rate / old rate; None if the old rate was 0
 
     def of(self, rate: Any) -> Any:
+        """Returns a stored rate, scaled by the change's factor; the new rate if the old one was 0."""
         return self.new if self.factor is None else rate * self.factor
 
 
 def _set_rate(group: dict[str, Any], new: Any) -> _Change:
+    """Sets the learning rate of a parameter group, and scales the other rates in the group by the same factor."""
     old, group["lr"] = group["lr"], new
     change = _Change(new, new / old if old else None)
     for key in _RATES:
@@ -115,7 +131,10 @@ def _set_rate(group: dict[str, Any], new: Any) -> _Change:
 
 
 def _scale(scheduler: dict[str, Any], changes: Sequence[_Change]) -> None:
-    """The rates that a schedule, and those within it, start from."""
+    """Applies changes of the learning rate to the rates that a schedule, and those nested in it, compute from.
+
+    `changes` has one entry for each parameter group.
+    """
     for key in _RATES_OF_GROUPS:
         if isinstance(rates := scheduler.get(key), list):
             scheduler[key] = [change.of(rate) for rate, change in zip(rates, changes, strict=False)]
@@ -126,7 +145,11 @@ def _scale(scheduler: dict[str, Any], changes: Sequence[_Change]) -> None:
 
 
 def _like(old: Any, value: Any) -> Any:
-    """Milestones are given as a list and kept as how often each occurs."""
+    """Converts the value of an override to the form in which a scheduler stores it.
+
+    Milestones are given as a list. A scheduler stores them as a mapping from milestone to the number of its
+    occurrences.
+    """
     if isinstance(old, Mapping) and isinstance(value, list):
         return {str(entry): value.count(entry) for entry in value}
     return value

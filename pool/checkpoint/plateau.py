@@ -1,8 +1,9 @@
-"""When validations that get no better reduce the learning rate (`[schedule.plateau]`), as
+"""Reduces the learning rate when validations stop improving (`[schedule.plateau]`), as
 torch.optim.lr_scheduler.ReduceLROnPlateau does. Pure.
 
-Decided when a version is validated and no step with it has begun, from what checkpoints and snapshots hold (I9): the
-learning rate of a step is a function of the run's state.
+The decision is made when a version of the weights has been validated and before the next step begins. It uses only
+what checkpoints and snapshots contain (invariant I9), so that the learning rate of a step is a function of the run's
+state.
 """
 
 from __future__ import annotations
@@ -15,26 +16,31 @@ from pool.checkpoint.validations import Count, Goal, Validation
 
 @dataclass(frozen=True)
 class Plateau:
-    """The numbers that a schedule keeps of the validations so far."""
+    """The state of reducing the learning rate on a plateau, kept between validations."""
 
-    metric: str = ""  # that `best` is a value of; empty before the first validation
-    best: float | None = None  # None: none was finite
-    since: Count = 0  # validations that were no better, after that one and after the last reduction
-    cooldown: Count = 0  # validations to come that do not count
+    metric: str = ""  # name of the metric of `best`; empty before the first validation
+    best: float | None = None  # best value so far; None: no value was finite
+    since: Count = 0  # validations without improvement since the best one or the last reduction
+    cooldown: Count = 0  # number of coming validations that are not counted in `since`
 
 
 @dataclass(frozen=True)
 class ReduceOnPlateau:
+    """The settings of `[schedule.plateau]`, and the decision that they make at each validation."""
+
     goal: Goal
-    patience: int  # validations that may be no better; the next one of them reduces the rate
+    patience: int  # validations without improvement that are tolerated; one more reduces the rate
     factor: float
     min_lr: float
-    threshold: float  # of the best value: an improvement is more than that
+    threshold: float  # smallest improvement that counts, as a fraction of the best value
     cooldown: int  # validations after a reduction that do not count
 
     def after(self, known: Plateau, validation: Validation, *, diverged: bool = False) -> tuple[Plateau, bool]:
-        """With one more validation, and whether it reduces the rate. Values of another metric are forgotten; one of a
-        training that has diverged is no better."""
+        """Returns the state after one more validation, and whether the learning rate is to be reduced now.
+
+        `known`: the state before it. If that is about another metric than the goal's, it is reset first. A
+        validation of a training that has diverged counts as no improvement.
+        """
         if known.metric != self.goal.metric:
             known = Plateau(self.goal.metric)
         value = validation.value(self.goal.metric)
@@ -49,10 +55,14 @@ class ReduceOnPlateau:
         return replace(known, cooldown=self.cooldown, since=0), True
 
     def reduced(self, rate: float) -> float:
-        """A rate at or below `min_lr`, such as one of a warmup, stays as it is."""
+        """Returns a learning rate multiplied by `factor`, but at least `min_lr`.
+
+        A rate at or below `min_lr`, such as one of a warmup, is returned unchanged.
+        """
         return min(rate, max(rate * self.factor, self.min_lr))
 
     def _better(self, value: float, best: float | None) -> bool:
+        """Returns whether `value` improves on `best` by more than the threshold."""
         if not math.isfinite(value) or best is None:
             return math.isfinite(value)
         margin = abs(best) * self.threshold

@@ -1,4 +1,4 @@
-"""The ranking of an ensemble's members, from a checkpoint and the records of its run. Free of torch."""
+"""Ranks the members (networks) of an ensemble, from a checkpoint and the metrics of its run. Free of torch."""
 
 from __future__ import annotations
 
@@ -15,38 +15,44 @@ from pool.metrics.digits import in_digits
 from pool.metrics.medians import of_member
 from pool.run_folder.records import METRICS, read_records
 
-LAST_STEPS = 100  # whose mean the training loss is
+LAST_STEPS = 100  # records over which the training loss is averaged
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """The ranking of all members of a checkpoint."""
+    """The members of a checkpoint in order of a validation metric or of the training loss."""
 
-    goal: Goal  # that decides
-    validations: tuple[Validation, ...]  # what each is worth by it, in the order of the members
+    goal: Goal  # the metric that decides
+    validations: tuple[Validation, ...]  # of each member, in their order
     diverged: tuple[int | None, ...] = ()  # the step at which each has diverged; None: it has not
-    trained: str = ""  # the steps whose mean training loss it is, in words; empty: numbers of a validation
+    trained: str = ""  # ranked by training loss: the steps that it is averaged over, as text
 
     @property
     def order(self) -> list[int]:
-        """Members, the best first, those that have diverged last; no finite number is worse than any, equals are in
-        their order."""
+        """Returns the numbers of the members, the best first.
+
+        Members that have diverged come last. A value that is not finite is worse than any other. Equal members keep
+        their order.
+        """
         return sorted(range(len(self.validations)), key=cmp_to_key(self._compare))
 
     def value(self, member: int) -> float:
+        """Returns the value of the goal's metric by which a member is ranked."""
         return self.validations[member].value(self.goal.metric)
 
     def diverged_at(self, member: int) -> int | None:
+        """Returns the step at which a member has diverged; None if it has not."""
         return self.diverged[member] if self.diverged else None
 
     def said(self, member: int) -> str:
-        """The member's worth, in words."""
+        """Describes a member's value as text, with the steps that it is of."""
         if self.trained:
             return f"training loss {in_digits(self.value(member))}, the mean of {self.trained}"
         step = self.validations[member].step
         return f"validation {self.goal.metric} {in_digits(self.value(member))} of step {step}"
 
     def _compare(self, one: int, other: int) -> int:
+        """Compares two members as `cmp_to_key` expects: negative if `one` is better than `other`."""
         have_diverged = [self.diverged_at(member) is not None for member in (one, other)]
         if have_diverged[0] != have_diverged[1]:
             return 1 if have_diverged[0] else -1
@@ -55,14 +61,18 @@ class Ranking:
         return 1 if self.goal.better(self.validations[other], self._rival(one)) else 0
 
     def _rival(self, member: int) -> Validation | None:
-        """Returns a validation to compare with; a number that is not finite is worse than anything."""
+        """Returns the validation of a member to compare with; None if its value is not finite, which every finite
+        one beats."""
         return self.validations[member] if math.isfinite(self.value(member)) else None
 
 
 def rank(checkpoint: Path, state: SavedState, *, at_best: bool = False) -> Ranking | None:
-    """Ranks by train.best_metric: in each member's newest validation, or `at_best` in its best one (of a diverged
-    member still its newest). Without validations: by the mean training loss of the last steps in metrics.jsonl. None if
-    nothing is known."""
+    """Ranks the members of a checkpoint by `train.best_metric`.
+
+    Compared are the members' newest validations, or with `at_best` their best ones (of a diverged member still the
+    newest). Without validations, members are ranked by their mean training loss over the last 100 records of
+    metrics.jsonl. Returns None if the run has neither.
+    """
     known = state.validations.of_members
     each = (_best_of(of_member) if at_best else of_member.newest for of_member in known)
     validations = tuple(validation for validation in each if validation is not None)
@@ -89,12 +99,18 @@ def rank(checkpoint: Path, state: SavedState, *, at_best: bool = False) -> Ranki
 
 
 def _best_of(known: Validations) -> Validation | None:
-    """Returns a member's best validation; the newest of one that has diverged, or has none that is finite."""
+    """Returns a member's best validation.
+
+    Returns its newest validation if the member has diverged or no validation had a finite value.
+    """
     return known.newest if known.record is None or known.diverged_at is not None else known.record
 
 
 def _diverged_at(state: SavedState, member: int, loss: float, start: float, last: int) -> int | None:
-    """Returns the step at which a member has diverged, by its training loss of the steps up to `last`."""
+    """Returns the step at which a member has diverged, judged by its training loss; None if it has not.
+
+    `loss`: the member's mean training loss of the steps up to `last`. `start`: its loss at the first record.
+    """
     if not has_diverged(loss, start):
         return None
     frozen_at = state.members[member].frozen_at if state.members else None
@@ -102,6 +118,7 @@ def _diverged_at(state: SavedState, member: int, loss: float, start: float, last
 
 
 def training_loss(steps: Sequence[Mapping[str, object]], member: int) -> float:
-    """The mean over the records of these steps; NaN if the member has not trained in all of them."""
+    """Returns the mean training loss of a member over the records `steps`; NaN if a record has no loss of this
+    member."""
     losses = [of_member(record, member).get("loss") for record in steps]
     return fmean(loss if isinstance(loss, int | float) else math.nan for loss in losses)

@@ -1,23 +1,29 @@
-"""When a snapshot or a checkpoint is due. Pure: decides from steps, outcomes and the time that it is given."""
+"""Decides when a snapshot or a checkpoint is due. Pure: it gets steps, outcomes and the time as arguments.
+
+Times are in seconds.
+"""
 
 from __future__ import annotations
 
-FIRST_PAUSE = 10.0  # seconds after a failed attempt; doubles with each
+FIRST_PAUSE = 10.0  # seconds after the first failed attempt; doubles with each
 LONGEST_PAUSE = 600.0
 
-FINAL_SECONDS = 3600.0  # in which the last checkpoint is tried again
+FINAL_SECONDS = 3600.0  # for which attempts to write the last checkpoint go on
 FINAL_MINUTES = round(FINAL_SECONDS / 60)
 FINAL_PAUSE = 1.0  # seconds after its first failure; within it the supervisor makes a deleted run folder again
-LONGEST_FINAL_PAUSE = 30.0  # nothing else is left to do
+LONGEST_FINAL_PAUSE = 30.0  # short, because nothing else is left to do
 
-SNAPSHOT_SECONDS = 10.0  # between snapshots: what a death of the coordinator may cost
-LONG_COPY = 0.1  # seconds; snapshots that take longer than this are taken less often, if they must be
-SHARE = 0.1  # of the time that such snapshots may take
+SNAPSHOT_SECONDS = 10.0  # between snapshots: the most work that a death of the coordinator costs
+LONG_COPY = 0.1  # seconds; snapshots that take longer are taken less often, as SHARE demands
+SHARE = 0.1  # largest fraction of the time that long snapshots may take
 
 
 class Schedule:
-    """A checkpoint that is due while another is written, or in the pause after a failure, is written as soon as that
-    ends."""
+    """Decides when checkpoints are due, by steps and by time.
+
+    A checkpoint that becomes due while another one is written, or in the pause after a failed attempt, is written as
+    soon as that is over.
+    """
 
     def __init__(
         self,
@@ -29,12 +35,17 @@ class Schedule:
         snapshots: int | None = 0,
         now: float = 0.0,
     ) -> None:
-        """`every`: steps between checkpoints, 0: none but the last; `saved`: step of the newest, -1: none; `seconds`:
-        the longest time between two, 0: any; `nets`: steps between those that nets are exported from, 0: none;
-        `snapshots`: steps between snapshots, 0: none, None: they are taken by time."""
+        """Starts the schedule of one process.
+
+        `every`: steps between checkpoints; 0: only the last step has one.
+        `saved`: step of the newest checkpoint; -1: there is none.
+        `seconds`: longest time between two checkpoints; 0: no limit.
+        `nets`: steps between checkpoints from which a network is exported; 0: none.
+        `snapshots`: steps between snapshots; 0: none; None: every SNAPSHOT_SECONDS.
+        """
         self.saved = saved
         self.nets = nets
-        self.exported = saved // nets * nets if nets and saved > 0 else 0  # the newest one for nets, 0: none
+        self.exported = saved // nets * nets if nets and saved > 0 else 0  # newest step with a network; 0: none
         self.snapshots = SnapshotSpacing(snapshots)
         self._every = every
         self._seconds = seconds
@@ -44,21 +55,26 @@ class Schedule:
         self._not_before = 0.0
 
     def is_net(self, step: int) -> bool:
-        """A net has to be exported from this step."""
+        """Returns whether a network has to be exported from the checkpoint of this step."""
         return self.nets > 0 and step > 0 and step % self.nets == 0
 
     def committed(self, step: int, now: float) -> bool:
-        """`step` steps are done: whether to write a checkpoint of them, if nothing is being written."""
+        """Returns whether to write a checkpoint after `step` steps, provided that none is being written."""
         self._due |= self._every > 0 and step % self._every == 0
         self._due |= self._seconds > 0 and now - self._begun >= self._seconds
         return self._due and now >= self._not_before
 
     def begun(self, now: float) -> None:
+        """Records that an attempt to write a checkpoint has begun at time `now`."""
         self._due = False
         self._begun = now
 
     def ended(self, step: int, now: float, *, well: bool) -> float:
-        """An attempt has ended: seconds until the next one may begin, 0 after a good one."""
+        """Records how an attempt to write the checkpoint of a step has ended.
+
+        Returns the seconds until the next attempt may begin. These are 0 after a success, 10 after a failure, and
+        twice as many after each further one, up to 600.
+        """
         if well:
             self.saved = step
             self.exported = max(self.exported, step) if self.is_net(step) else self.exported
@@ -72,8 +88,11 @@ class Schedule:
 
 
 class FinalAttempts:
-    """Decides how often, and for how long, the checkpoint of a run's last step is tried. A full disk can be emptied
-    meanwhile; nothing but this process has the steps since the checkpoint before."""
+    """Decides how often, and for how long, the checkpoint of a run's last step is tried.
+
+    Attempts go on for an hour after the first failure, because a full disk can be emptied meanwhile, and because
+    only this process has the steps since the previous checkpoint.
+    """
 
     def __init__(self) -> None:
         self._failed: float | None = None  # time of the first failure
@@ -82,18 +101,19 @@ class FinalAttempts:
 
     @property
     def waits(self) -> bool:
-        """One has failed, and there will be another."""
+        """Whether an attempt has failed and another one will follow."""
         return self._failed is not None
 
     def due(self, now: float) -> bool:
+        """Returns whether the next attempt may begin now."""
         return now >= self._not_before
 
     def succeeded(self) -> None:
-        """Notes that a checkpoint was written."""
+        """Records that the checkpoint was written."""
         self._failed = None
 
     def failed(self, now: float) -> bool:
-        """Notes a failed attempt. Returns True if there will be another."""
+        """Records a failed attempt. Returns whether there will be another one."""
         self._failed = now if self._failed is None else self._failed
         self._not_before = now + self._pause
         self._pause = min(LONGEST_FINAL_PAUSE, 2 * self._pause)
@@ -101,21 +121,25 @@ class FinalAttempts:
 
 
 class SnapshotSpacing:
-    """Decides when snapshots are due: every few seconds or steps, of large states less often. The first of a process is
-    due at once, so that a coordinator that dies again and again makes progress."""
+    """Decides when snapshots are due: every few seconds or steps, less often if copying the state takes long.
+
+    The first snapshot of a process is due at once, so that a coordinator that dies again and again still makes
+    progress.
+    """
 
     def __init__(self, every: int | None) -> None:
-        """`every`: steps between snapshots, 0: none, None: SNAPSHOT_SECONDS."""
+        """Sets the spacing of snapshots. `every`: steps between snapshots; 0: none; None: by time, every
+        SNAPSHOT_SECONDS."""
         self._every = 1 if every is None else every
         self._seconds = SNAPSHOT_SECONDS if every is None else 0.0
         self._not_before = 0.0
 
     def due(self, step: int, now: float) -> bool:
-        """`step` steps are done."""
+        """Returns whether a snapshot is to be taken after `step` steps."""
         return self._every > 0 and step % self._every == 0 and now >= self._not_before
 
     def taken(self, begin: float, end: float) -> None:
-        """One was, for whatever reason, from `begin` to `end`."""
+        """Records a snapshot that was copied from time `begin` to time `end`, whatever the reason for it was."""
         duration = end - begin
         pause = duration * (1 / SHARE - 1) if duration > LONG_COPY else 0.0
         self._not_before = max(begin + self._seconds, end + pause)

@@ -1,13 +1,17 @@
-"""A checkpoint in memory: one of two areas that outlive the coordinator (I9). Free of torch: the supervisor looks in.
+"""Snapshots: a checkpoint in one of two areas of shared memory that outlive the coordinator (invariant I9).
 
-    page 0    four int64: commit word, where the document begins, where it ends, sum
+Free of torch, because the supervisor reads them.
+
+    page 0    four int64: commit word, begin and end of the document (bytes), checksum
     page 1    the tensors, each at a multiple of 64 bytes
-    then      the document: JSON of what a checkpoint's state.json says, and where each tensor lies
+    then      the document: JSON with the state as in a checkpoint's state.json, and the place of each tensor
 
-The commit word (step + 1; 0: nothing whole) is taken back before anything else is written and set last. The sum, of the
-other words and of all behind page 0 (`pool/kernels/cpu/memory/lines.h`), is for a writer that did not die quietly: it
-may have scribbled. A writer that has filled an area before copies only what has changed since, where it is told what
-that is; the sum follows what it copies, and a reader adds up every byte.
+The commit word is step + 1, or 0 if the area holds no complete snapshot. A writer clears it first and sets it last. The
+checksum covers the other words and everything behind page 0 (`pool/kernels/cpu/memory/lines.h`). It finds damage by a
+process that wrote at random before it died.
+
+A writer that has filled an area before copies only what has changed since, where it is told the changes. It updates
+the checksum by the lines that it copies, while a reader sums up every byte.
 """
 
 from __future__ import annotations
@@ -28,9 +32,9 @@ from pool.errors import CheckpointError
 
 PAGE = 4096
 LINE = 64  # bytes: tensors begin at a multiple of it
-_DIGITS = 40  # bytes by which an entry of the document may grow: numbers, offsets
+_DIGITS = 40  # bytes by which an entry of the document may grow, as its numbers get longer
 
-_WORTH_A_THREAD = 1 << 21  # bytes to be copied
+_WORTH_A_THREAD = 1 << 21  # bytes; for each so many a copy uses one more thread
 
 Area = npt.NDArray[np.uint8]
 Rows = npt.NDArray[np.uint64]  # a bit for each row of a table: r % 64 of word r // 64
@@ -38,10 +42,10 @@ Rows = npt.NDArray[np.uint64]  # a bit for each row of a table: r % 64 of word r
 
 @dataclass(frozen=True)
 class Placed:
-    """A tensor in an area."""
+    """Name, dtype, shape and position (in bytes) of a tensor in an area of shared memory."""
 
     name: str
-    dtype: str  # in the words of safetensors
+    dtype: str  # dtype name of the safetensors format, e.g. F32
     shape: tuple[int, ...]
     offset: int
     nbytes: int
@@ -49,7 +53,8 @@ class Placed:
 
 @dataclass(frozen=True, kw_only=True)
 class Snapshot(RunState):
-    """The content of an area, but for the tensors' bytes."""
+    """A run's state as read from an area of shared memory, and where its tensors lie. The tensors' bytes are not
+    part of it."""
 
     tensors: Mapping[str, tuple[Placed, ...]]  # by kind: weights, optimizer, average
 
@@ -58,22 +63,28 @@ _SNAPSHOT = TypeAdapter(Snapshot)
 
 
 def area_nbytes(tensors: Sequence[int], document: int) -> int:
-    """Room for tensors of so many bytes and a document of about that length."""
+    """Returns the bytes to reserve for an area that holds a snapshot.
+
+    `tensors`: bytes of each tensor. `document`: bytes of the JSON document, approximately.
+    """
     return PAGE + sum(map(_aligned, tensors)) + _aligned(document + (_DIGITS + 32) * len(tensors) + PAGE)
 
 
 class Writer:
-    """Fills one area again and again."""
+    """Writes snapshots into one area of shared memory, each over the previous one."""
 
     def __init__(self, area: Area, threads: int = 1) -> None:
         self._area = area
         self._threads = threads
-        self._places: dict[str, list[Placed]] | None = None  # what it has filled the area with; None: nothing whole
+        self._places: dict[str, list[Placed]] | None = None  # tensors of the snapshot in the area; None: not complete
         self._sums: dict[Placed, int] = {}
 
     @property
     def tensors_sum(self) -> int:
-        """The sum of all tensors that it has copied last: of another machine's, that are the same, it is the same."""
+        """Returns the checksum, as an int64, of all tensors in the newest snapshot.
+
+        Machines that hold the same tensors get the same sum, so that they can compare.
+        """
         return _signed(sum(self._sums.values()))
 
     def write(
@@ -82,9 +93,13 @@ class Writer:
         tensors: Mapping[str, Sequence[TensorBytes]],
         changed: Mapping[str, Mapping[str, Rows]] | None = None,
     ) -> Snapshot:
-        """Copies state into the area. `changed`: of tables, by kind and name of the tensor, the rows that may differ
-        from what this writer has copied last; other tensors are copied whole. Raises CheckpointError if the state is
-        too large or no plain data; nothing is whole then."""
+        """Copies a state and its tensors into the area, as a complete snapshot. Returns the state as a reader gets it.
+
+        `tensors`: by kind (weights, optimizer, average). `changed`: by kind and name of a table, a bit for each row
+        that may differ from the previous snapshot of this writer. Tensors without such bits are copied whole. Raises
+        CheckpointError if the state is too large for the area or is not plain data. The area holds no complete
+        snapshot then.
+        """
         area = self._area
         head = area[: 4 * 8].view(np.int64)
         crash_point("coordinator.snapshot_begun")
@@ -115,9 +130,10 @@ class Writer:
         head[0] = state.step + 1
         self._places = places
         crash_point("coordinator.snapshot_committed")
-        return _parsed(document)  # not what was given: the optimizer may go on changing that
+        return _parsed(document)  # a copy, because the optimizer may go on changing `state`
 
     def _copy(self, place: Placed, tensor: TensorBytes, changed: Rows | None) -> None:
+        """Copies a tensor, or its changed rows, to its place in the area, and updates its sum."""
         out = self._area[place.offset : place.offset + _aligned(place.nbytes)]
         data = np.frombuffer(tensor.data, np.uint8)
         line, threads = place.offset // LINE, min(self._threads, 1 + place.nbytes // _WORTH_A_THREAD)
@@ -132,7 +148,7 @@ class Writer:
 
 
 def read(area: Area) -> Snapshot | None:
-    """Reads an area, and sums up every byte of it; None if it holds nothing whole."""
+    """Reads a snapshot from an area and verifies its checksum. Returns None if the area holds no complete snapshot."""
     commit, begin, end, total = (int(word) for word in area[: 4 * 8].view(np.int64))
     if commit == 0 or not PAGE <= begin <= end <= area.size or _total(area, commit, begin, end) != total:
         return None
@@ -140,7 +156,10 @@ def read(area: Area) -> Snapshot | None:
 
 
 def committed(area: Area) -> int | None:
-    """The step that an area says it holds; whether that is so, `read` says."""
+    """Returns the step of the snapshot in an area, by its commit word; None if there is none.
+
+    The checksum is not verified. Only `read` does that.
+    """
     commit = int(area[:8].view(np.int64)[0])
     return commit - 1 if commit else None
 
@@ -150,7 +169,7 @@ def _total(area: Area, commit: int, begin: int, end: int) -> int:
 
 
 def _sum(part: Area, offset: int) -> int:
-    """Sums up a part of an area that begins at a multiple of LINE bytes."""
+    """Returns the checksum of bytes that begin at `offset` of an area, a multiple of LINE."""
     return _native.sum_of_lines(part, first_line=offset // LINE)
 
 
@@ -159,12 +178,13 @@ def _sum_of_words(*words: int) -> int:
 
 
 def _signed(total: int) -> int:
-    """Returns the sum as an int64 holds it."""
+    """Wraps a sum around to the range of an int64."""
     return ((total + (1 << 63)) & ((1 << 64) - 1)) - (1 << 63)
 
 
 def _placed(tensors: Mapping[str, Sequence[TensorBytes]]) -> tuple[dict[str, list[Placed]], int]:
-    """Places each tensor, and the document behind them."""
+    """Assigns an offset in the area to each tensor. Returns them by kind, and the offset of the document behind
+    them."""
     end = PAGE
     places: dict[str, list[Placed]] = {}
     for kind, entries in tensors.items():
@@ -180,6 +200,7 @@ def _parsed(document: bytes) -> Snapshot:
 
 
 def _document(state: RunState, places: Mapping[str, Sequence[Placed]]) -> bytes:
+    """Encodes a state and the places of its tensors as JSON. Raises CheckpointError if the state is not plain data."""
     document = {
         "step": state.step,
         "cursor": asdict(state.cursor),

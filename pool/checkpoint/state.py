@@ -1,6 +1,7 @@
-"""The plain part of a checkpoint, state.json. Free of torch: the supervisor reads where a run goes on.
+"""Reads and writes state.json, the part of a checkpoint that is no tensor.
 
-The first line holds the format and the SHA-256 of all lines after it, so that no flipped bit goes unnoticed.
+The first line holds the format's number and the SHA-256 of all lines after it, so that every flipped bit is noticed.
+Free of torch, because the supervisor reads at which step a run resumes.
 """
 
 from __future__ import annotations
@@ -38,16 +39,16 @@ LAST = "last"
 BEST = "best"
 WEIGHTS = "weights.safetensors"
 OPTIMIZER = "optimizer.safetensors"
-AVERAGE = "average.safetensors"  # the averaged weights, if the run has them by then
-CHUNK_SUMS = "chunk-sums.safetensors"  # a word a chunk of each stream, if the source compares its chunks
+AVERAGE = "average.safetensors"  # the averaged weights, if the run has any yet
+CHUNK_SUMS = "chunk-sums.safetensors"  # a uint64 for each chunk of each stream, if the source compares its chunks
 STATE = "state.json"
-LARGEST = (1 << 63) - 1  # of a count
-LONGEST_STATE = 1 << 26  # bytes of state.json; 70 of them are a checksum of a MiB of tensors
+LARGEST = (1 << 63) - 1  # largest count in a state
+LONGEST_STATE = 1 << 26  # bytes of state.json, of which each MiB of tensors takes 70 for a checksum
 _FIRST_LINE = re.compile(rb'\{"format": (\d{1,9}), "sha256": "([0-9a-f]{64})",')
 
 
 def _complete(cursor: object) -> object:
-    """A file that says nothing of one of the numbers does not mean 0."""
+    """Raises ValueError if a number of the cursor is missing in a file: missing does not mean 0."""
     missing = {field.name for field in fields(Cursor)} - set(cursor) if isinstance(cursor, dict) else set[str]()
     if missing:
         raise ValueError(f"it has no {min(missing)}")
@@ -55,12 +56,14 @@ def _complete(cursor: object) -> object:
 
 
 def _in_range(cursor: Cursor) -> Cursor:
+    """Raises ValueError if a number of the cursor is negative or too large."""
     if not all(0 <= number <= LARGEST for number in astuple(cursor)):
         raise ValueError(f"numbers of 0 to {LARGEST} are expected")
     return cursor
 
 
 def _all_files(sums: Mapping[str, FileSums]) -> Mapping[str, FileSums]:
+    """Raises ValueError if the files of a checkpoint are not those that a run writes."""
     if sums.keys() - {CHUNK_SUMS, AVERAGE} != {WEIGHTS, OPTIMIZER}:
         raise ValueError(f"{WEIGHTS} and {OPTIMIZER} are expected")
     return sums
@@ -71,73 +74,79 @@ Count = Annotated[int, Field(ge=0, le=LARGEST)]
 
 @dataclass(frozen=True)
 class OptimizerNumbers:
-    """The part of optimizer and schedule that is no tensor."""
+    """The state of optimizers and schedules that is not in tensors. A bucket is a set of parameters stepped
+    together."""
 
     numbers: Mapping[str, Mapping[str, Any]]  # of each parameter that has been stepped, by name
-    groups: Sequence[Sequence[Mapping[str, Any]]] | None  # of each bucket's optimizer; None: as the settings say
-    schedulers: Sequence[Mapping[str, Any]]  # of each bucket, if there is a schedule; with groups alone
-    overrides: Sequence[Override] = ()  # what was changed by hand, in the order of the steps
+    groups: Sequence[Sequence[Mapping[str, Any]]] | None  # of each bucket's optimizer; None: as in the settings
+    schedulers: Sequence[Mapping[str, Any]]  # of each bucket, if there is a schedule and `groups`
+    overrides: Sequence[Override] = ()  # values changed by `--override`, in the order of their steps
     plateaus: tuple[Plateau, ...] = ()  # of each member
     entries: Sequence[Mapping[str, Any]] = field(
         default_factory=list
-    )  # of each bucket, beside torch's in its state_dict; empty: none
+    )  # further entries of each bucket optimizer's state_dict; empty: none has any
 
     @classmethod
     def of(cls, plain: Mapping[str, Any], plateaus: tuple[Plateau, ...] = ()) -> OptimizerNumbers:
-        """`plain`: as `BucketOptimizers.state` has it."""
+        """Makes the numbers from a plain dictionary as `BucketOptimizers.state` returns it."""
         overrides = tuple(Override(**entry) for entry in plain["overrides"])
         return cls(plain["numbers"], plain["groups"], plain["schedulers"], overrides, plateaus, plain["entries"])
 
     def plain(self) -> dict[str, Any]:
-        """The inverse of `of`. Nothing is copied."""
+        """Returns the numbers as a plain dictionary, from which `of` makes them again. Nested values are not copied."""
         overrides = [asdict(override) for override in self.overrides]
         return {**vars(self), "overrides": overrides, "plateaus": [asdict(plateau) for plateau in self.plateaus]}
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunFacts:
-    """Facts of a run that stay as they are from step to step, and must fit when it goes on."""
+    """Properties of a run that do not change from step to step, and that a resume compares with its own."""
 
     config: Mapping[str, Any]  # of the run, resolved
-    fingerprint: Mapping[str, str]  # of what the run's bits depend on
+    fingerprint: Mapping[str, str]  # everything that the run's bits depend on, by name
     data: Sequence[tuple[str, Count]]  # name and bytes of each training file, in order
     mixture: Sequence[tuple[Count, float]] = ()  # files and share of each entry of data.train, if they have shares
     scales: Sequence[tuple[Count, float]] = ()  # number of training files and their score_scale, if any has one
     validation: Sequence[tuple[str, Count]] = ()  # as `data`, of the validation files
-    validation_digests: Sequence[str] = ()  # of the content of each; empty in older checkpoints
-    goal: Goal = LOWEST_LOSS  # which number of a validation the run goes by
-    # further names of tensors, each with the one that the run knows it by; files have it under all of them
+    validation_digests: Sequence[str] = ()  # digest of the content of each validation file; empty in older checkpoints
+    goal: Goal = LOWEST_LOSS  # the validation metric that chooses the best checkpoint
+    # tied weights: further name of a tensor -> its name in the run; files have the tensor under all its names
     tied: Mapping[str, str] = field(default_factory=dict)
-    transient: Sequence[str] = ()  # buffers that the model's own state_dict leaves out (persistent=False)
+    transient: Sequence[str] = ()  # buffers with persistent=False, which the model's state_dict omits
 
 
 @dataclass(frozen=True)
 class MemberState:
-    """The state that steers a member's training, beside its optimizer and validations."""
+    """The state of an ensemble's member (one network) that controls its training, beside its optimizer and
+    validations."""
 
-    frozen_at: Count | None = None  # the step since which it is trained no further
-    unused: Count = 0  # batches of its last steps, where it has lost all of them
+    frozen_at: Count | None = None  # step after which the member is not trained any more
+    unused: Count = 0  # batches in a row that it could not use; 0 after a good step
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunState:
-    """The state that each step changes, but for the tensors: on disk (`SavedState`), in memory (`snapshot.Snapshot`),
-    and with tensors (`store.Checkpoint`)."""
+    """The state that changes with each step, without the tensors.
+
+    It is stored on disk (`SavedState`), in shared memory (`snapshot.Snapshot`) and together with tensors
+    (`store.Checkpoint`).
+    """
 
     step: Count  # steps done; version of the weights
-    cursor: Annotated[Cursor, BeforeValidator(_complete), AfterValidator(_in_range)]  # of the next step's first batch
+    cursor: Annotated[Cursor, BeforeValidator(_complete), AfterValidator(_in_range)]  # where the next step begins
     optimizer: OptimizerNumbers
     validations: Validations = NONE
-    members: tuple[MemberState, ...] = ()  # empty in checkpoints from before there were any: one, as it begins
-    averaged: Count = 0  # versions of the weights that are in their average
+    members: tuple[MemberState, ...] = ()  # empty in old checkpoints: one member in its initial state
+    averaged: Count = 0  # number of versions of the weights in their average
 
 
 @dataclass(frozen=True, kw_only=True)
 class SavedState(RunState, RunFacts):
-    """The content of state.json. A file is read by this schema: other types, names or ranges are refused."""
+    """The content of state.json. Reading it validates types, names and ranges by this schema."""
 
     files: Annotated[Mapping[str, FileSums], AfterValidator(_all_files)]
-    # Text that files of this network carry if it was read from one, its bytes as Latin-1: it need not be UTF-8.
+    # Text in the network file that the weights were read from, "" if there was none. It need not be UTF-8, so its bytes
+    # are decoded as Latin-1.
     description: Annotated[str, Field(pattern=r"^[\x00-\xff]*$")] = ""
 
 
@@ -145,14 +154,15 @@ _SCHEMA = TypeAdapter(SavedState)
 
 
 def fields_of(kind: type[RunState | RunFacts], state: RunState | RunFacts) -> dict[str, Any]:
-    """Returns those fields of a state that are of this kind, to make a state of another class of them."""
+    """Returns the fields of `state` that the class `kind` declares, as arguments for another class with these
+    fields."""
     return {field.name: getattr(state, field.name) for field in fields(kind)}
 
 
 def describe_data(
     train: Sequence[DataFile], validation: Sequence[DataFile], validation_digests: Sequence[str]
 ) -> dict[str, Any]:
-    """Returns the fields of RunFacts that describe a run's data."""
+    """Returns the fields of RunFacts that describe a run's training and validation files."""
     return {
         "data": describe_files(train),
         "mixture": describe_mixture(train),
@@ -163,40 +173,55 @@ def describe_data(
 
 
 def same_validation(saved: RunFacts, files: Sequence[DataFile], digests: Sequence[str]) -> bool:
-    """Tells whether a run's validation files have the content of those before, wherever they lie and whatever they are
-    called; of a checkpoint that has no digests, whether they have the same names and sizes."""
+    """Returns whether a run validates on the same data as the run of a saved checkpoint.
+
+    Compared are the digests of the files' content, so that files may be moved or renamed. Older checkpoints have no
+    digests, and names and sizes are compared.
+    """
     if saved.validation_digests and digests:
         return list(saved.validation_digests) == list(digests)
     return [(str(name), int(size)) for name, size in saved.validation] == describe_files(files)
 
 
 def describe_files(files: Sequence[DataFile]) -> list[tuple[str, int]]:
-    """Describes files for RunFacts.data: other names or sizes are other data."""
+    """Returns name and bytes of each file, for RunFacts.data. Files that differ in these are other data."""
     return [(file.path.name, file.size) for file in files]
 
 
 def describe_mixture(files: Sequence[DataFile]) -> list[tuple[int, float]]:
-    """Describes the shares of files for RunFacts.mixture: other shares make other batches."""
+    """Returns number of files and share of each entry of data.train, for RunFacts.mixture.
+
+    They are part of a run's facts because other shares make other batches.
+    """
     groups = groupby(file.component for file in files if file.component is not None)
     return [(len(list(group)), component.share) for component, group in groups]
 
 
 def describe_scales(files: Sequence[DataFile]) -> list[tuple[int, float]]:
-    """Returns what RunFacts.scales says of them: other scores make other batches."""
+    """Returns the score scales of training files, for RunFacts.scales: pairs of a number of consecutive files and a
+    scale.
+
+    Returns an empty list if all scales are 1. They are part of a run's facts because other scores make other
+    batches.
+    """
     scales = [(len(list(group)), scale) for scale, group in groupby(file.score_scale for file in files)]
     return [] if all(scale == 1.0 for _, scale in scales) else scales
 
 
 def encode_state(state: SavedState) -> bytes:
-    """Raises ValueError or TypeError if something in it is not plain data."""
-    rest = json.dumps(asdict(state), indent=1)[2:].encode() + b"\n"  # without the brace and line end it begins with
+    """Returns the bytes of state.json. Raises ValueError or TypeError if the state contains what is not plain data."""
+    rest = json.dumps(asdict(state), indent=1)[2:].encode() + b"\n"  # without the first brace and line end
     first = f'{{"format": {FORMAT}, "sha256": "{hashlib.sha256(rest).hexdigest()}",\n'
     return first.encode() + rest
 
 
 def read_state(checkpoint: Path) -> SavedState:
-    """Raises CheckpointError that names file and field, DamagedCheckpointError if the bytes are not those that were
-    written; OSError if nothing can be said about it."""
+    """Reads and validates the state.json of a checkpoint. Names of earlier versions are translated to today's.
+
+    Raises DamagedCheckpointError if the bytes are not those that were written, or the file is missing. Raises
+    CheckpointError, with file and field, if the content is invalid or of another format. Raises OSError if the file
+    can't be opened for another reason, such as a permission.
+    """
     path = checkpoint / STATE
     with _damage(path):
         content = files.read_all(path, LONGEST_STATE)
@@ -232,7 +257,10 @@ def read_state(checkpoint: Path) -> SavedState:
 
 
 def verify(checkpoint: Path) -> SavedState:
-    """Reads every byte. Raises as `read_state`, for a tensor with its name and byte range."""
+    """Reads all files of a checkpoint and compares them with their checksums. Returns the state.
+
+    Raises as `read_state`, for a damaged tensor with its name and byte range.
+    """
     state = read_state(checkpoint)
     for name in state.files:
         verify_tensors(checkpoint, state, name)
@@ -240,27 +268,33 @@ def verify(checkpoint: Path) -> SavedState:
 
 
 def verify_tensors(checkpoint: Path, state: SavedState, name: str) -> Header:
-    """Reads every byte of one of the files, and says what its header says, of further names nothing. Raises as
-    `verify`."""
+    """Reads one file of tensors and compares it with its checksums. Returns the file's header.
+
+    A tensor with several names is in the header once, under its first name. Raises as `verify`.
+    """
     with _damage(checkpoint / name):
         return known_once(tensor_file.verify(checkpoint / name, state.files[name]), state)
 
 
 def read_header(checkpoint: Path, state: SavedState, name: str) -> Header:
-    """Names, dtypes and shapes of the tensors in one of the files, which is not read further. Raises as `verify`."""
+    """Returns names, dtypes and shapes of the tensors in one file, without reading the tensors. Raises as `verify`."""
     with _damage(checkpoint / name):
         return known_once(tensor_file.read_header(checkpoint / name, state.files[name]), state)
 
 
 def known_once(named: Mapping[str, T], facts: RunFacts) -> dict[str, T]:
-    """Leaves out what has the further names of a tensor."""
+    """Returns `named` without the further names of tensors that have several (tied weights)."""
     return {name: value for name, value in named.items() if name not in facts.tied}
 
 
 @contextlib.contextmanager
 def _damage(path: Path) -> Iterator[None]:
-    """A file that is missing or that the disk can't give is damage. Other errors (no permission, no memory, no
-    descriptor) say nothing about the file: no reason to go back to an older checkpoint."""
+    """Translates the operating system's errors at a file of a checkpoint.
+
+    A missing file, or one that the disk can't read, becomes DamagedCheckpointError. What is no regular file, or too
+    large, becomes CheckpointError. Other errors (no permission, memory or descriptor) stay OSError: they do not show
+    that the file is bad, and are no reason to resume from an older checkpoint.
+    """
     try:
         yield
     except OSError as error:

@@ -1,4 +1,7 @@
-"""Writes and reads checkpoints with their tensors. One is written beside its place, fsynced, read back, and renamed."""
+"""Writes and reads checkpoints with their tensors.
+
+A checkpoint is written to a temporary folder, synced to disk, read back, and then renamed.
+"""
 
 from __future__ import annotations
 
@@ -44,22 +47,23 @@ DTYPES: dict[torch.dtype, str] = {getattr(torch, name): word for word, (name, _)
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint(RunState, RunFacts):
-    """All that a run needs to go on from the end of a step."""
+    """Everything that a run needs to continue after a step: its state, facts and tensors."""
 
     weights: Mapping[str, torch.Tensor]
     optimizer_tensors: Mapping[str, torch.Tensor]
     average: Mapping[str, torch.Tensor] = field(default_factory=dict)  # named as `weights`; empty: none yet
-    chunk_sums: Mapping[str, npt.NDArray[np.uint64]] = field(default_factory=dict)  # [chunks] words of each stream
-    description: str = ""  # as SavedState has it
-    # of `optimizer_tensors` those whose rows lie on several devices, in their order: there they have a shape alone
+    chunk_sums: Mapping[str, npt.NDArray[np.uint64]] = field(default_factory=dict)  # [chunks] of each stream
+    description: str = ""  # see SavedState
+    # optimizer tensors whose rows lie on several devices, as parts in row order; `optimizer_tensors` has their shapes
     divided: Mapping[str, Sequence[torch.Tensor]] = field(default_factory=dict)
 
 
 def save(where: Path, checkpoint: Checkpoint) -> Path:
-    """Writes step-N in `where`, points `last` to it, and `best` if none before it validated better.
+    """Writes a checkpoint as step-N into the folder `where`, and links it as `last`. Returns its path.
 
-    Whatever fails, the checkpoints that were there stay. Raises OSError, or CheckpointError if what was
-    written can't be read back or has no form in the files.
+    It is linked as `best`, too, if its validation is the best so far. Checkpoints that exist already stay, whatever
+    fails. Raises OSError. Raises CheckpointError if the written files can't be read back, or the state can't be
+    stored in them.
     """
     target = folder.step_path(where, checkpoint.step)
     if not _is_there(target):
@@ -75,7 +79,10 @@ def save(where: Path, checkpoint: Checkpoint) -> Path:
 
 
 def load(path: Path) -> Checkpoint:
-    """Reads and verifies a checkpoint folder. Raises CheckpointError naming the file, tensor and byte range."""
+    """Reads and verifies a checkpoint folder with all its tensors.
+
+    Raises CheckpointError, of damage with the file, tensor and byte range.
+    """
     path = path.parent / path.readlink() if path.is_symlink() else path
     with _naming(path):
         state = verify(path)
@@ -92,7 +99,7 @@ def load(path: Path) -> Checkpoint:
 
 @dataclass(frozen=True)
 class Weights:
-    """The model of a checkpoint, and what its run was."""
+    """The weights or averaged weights of a checkpoint, and the state of its run."""
 
     state: SavedState
     header: Header
@@ -100,8 +107,11 @@ class Weights:
 
 
 def load_weights(path: Path, *, averaged: bool = False) -> Weights:
-    """Without the optimizer's state, whose file is not looked at; `averaged`: the average in the weights' stead. Raises
-    as `load`, and CheckpointError if there is none."""
+    """Reads and verifies the weights of a checkpoint, but not the optimizer's state.
+
+    `averaged`: reads the averaged weights instead. Raises as `load`, and CheckpointError if the checkpoint has no
+    average.
+    """
     name = AVERAGE if averaged else WEIGHTS
     with _naming(path):
         state = read_state(path)
@@ -112,6 +122,7 @@ def load_weights(path: Path, *, averaged: bool = False) -> Weights:
 
 
 def _why_no_average(state: SavedState) -> str:
+    """Explains, for an error message, why a checkpoint has no averaged weights."""
     if value_at(state.config, "train.average.kind") is None:
         return ": its run has no train.average.kind"
     start = value_at(state.config, "train.average.start")
@@ -122,6 +133,7 @@ def _why_no_average(state: SavedState) -> str:
 
 @contextlib.contextmanager
 def _naming(path: Path) -> Iterator[None]:
+    """Turns errors of reading into CheckpointError with the path of the file."""
     try:
         yield
     except (OSError, SafetensorError) as error:
@@ -130,6 +142,7 @@ def _naming(path: Path) -> Iterator[None]:
 
 
 def _write(beside: Path, checkpoint: Checkpoint) -> None:
+    """Writes all files of a checkpoint into the folder `beside`, state.json last. Raises OSError, CheckpointError."""
     crash_point("coordinator.checkpoint_begun")
     sums = {
         WEIGHTS: tensor_file.write(beside / WEIGHTS, tensor_bytes(_under_all_names(checkpoint.weights, checkpoint))),
@@ -158,11 +171,15 @@ def _write(beside: Path, checkpoint: Checkpoint) -> None:
 
 
 def _under_all_names(tensors: Mapping[str, torch.Tensor], facts: RunFacts) -> dict[str, torch.Tensor]:
-    """Returns all that the model's load_state_dict asks for."""
+    """Returns the tensors with their further names added (tied weights), as a model's load_state_dict requires."""
     return {**tensors, **{name: tensors[first] for name, first in facts.tied.items() if first in tensors}}
 
 
 def tensor_bytes(tensors: Mapping[str, torch.Tensor]) -> list[TensorBytes]:
+    """Returns the bytes of each tensor in C order, copied to the CPU if necessary.
+
+    Raises CheckpointError if safetensors has no such dtype.
+    """
     result = []
     for name, tensor in tensors.items():
         if tensor.dtype not in DTYPES:
@@ -173,11 +190,16 @@ def tensor_bytes(tensors: Mapping[str, torch.Tensor]) -> list[TensorBytes]:
 
 
 def forms_of_tensors(tensors: Mapping[str, torch.Tensor]) -> Forms:
+    """Returns dtype and shape of each tensor as text, by name."""
     return {name: form(str(tensor.dtype).removeprefix("torch."), tensor.shape) for name, tensor in tensors.items()}
 
 
 def _is_there(target: Path) -> bool:
-    """An attempt may fail after the rename, and a coordinator's successor reaches a step again: the same bits (I9)."""
+    """Returns whether a checkpoint exists and is undamaged. A damaged one is renamed.
+
+    It may exist because an earlier attempt failed after the rename, or because a restarted coordinator repeats the
+    step. The bits are the same then (invariant I9).
+    """
     if not target.exists():
         return False
     try:

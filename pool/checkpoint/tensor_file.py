@@ -1,8 +1,9 @@
-"""A safetensors file written as a stream, with a SHA-256 of every MiB of every tensor, so that damage has a place.
+"""Writes and verifies safetensors files, with a SHA-256 of every MiB of every tensor, which locates damage.
 
-The format has no checksum of its own. Layout: 8 bytes length of the header, the header (JSON, padded with
-spaces to a multiple of 8), then the tensors, widest elements first, else by name: the same tensors are always
-the same bytes. Free of torch: the supervisor looks for the newest good checkpoint.
+The format has no checksums of its own. A file has 8 bytes with the length of the header, the header (JSON, padded with
+spaces to a multiple of 8 bytes) and the tensors. Tensors with the widest elements come first, then those in order of
+their names, so that the same tensors always make the same bytes. Free of torch, because the supervisor looks for the
+newest undamaged checkpoint.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from pool.run_folder.files import Reader, write_new
 
 BLOCK = 1 << 20  # bytes of a tensor that one checksum covers
 LONGEST_HEADER = 100_000_000  # bytes; other readers of the format take no more
-METADATA = "__metadata__"  # the header's entry that is no tensor
+METADATA = "__metadata__"  # the header's entry that describes no tensor
 _LENGTH = 8  # bytes of the header's length
 
-DTYPES = {  # words of the format -> name of the dtype, bytes of an element
+DTYPES = {  # dtype in the format -> name of the dtype in torch, bytes of an element
     "F64": ("float64", 8),
     "F32": ("float32", 4),
     "F16": ("float16", 2),
@@ -48,8 +49,10 @@ _Sum = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 @dataclass(frozen=True)
 class TensorBytes:
+    """A tensor to be written: name, dtype, shape and bytes."""
+
     name: str
-    dtype: str  # in the words of safetensors, e.g. F32
+    dtype: str  # dtype name of the safetensors format, e.g. F32
     itemsize: int
     shape: tuple[int, ...]
     data: memoryview  # bytes in C order
@@ -57,21 +60,21 @@ class TensorBytes:
 
 @dataclass(frozen=True)
 class FileSums:
-    """The sums of a file when it was written."""
+    """Size and checksums of a file, taken when it was written."""
 
     nbytes: _Size
-    header_nbytes: Annotated[int, Field(ge=_LENGTH, le=LONGEST_HEADER)]  # with its length
+    header_nbytes: Annotated[int, Field(ge=_LENGTH, le=LONGEST_HEADER)]  # including the 8 bytes of its length
     header: _Sum  # SHA-256
     tensors: Mapping[str, Sequence[_Sum]]  # SHA-256 of each BLOCK bytes, the last one shorter
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A tensor in a header."""
+    """Dtype, shape and position of a tensor, as a file's header has them."""
 
     dtype: str  # one of DTYPES
     shape: tuple[_Size, ...]
-    data_offsets: tuple[_Size, _Size]  # behind the header
+    data_offsets: tuple[_Size, _Size]  # begin and end in bytes, counted from the end of the header
 
 
 Header = Mapping[str, Entry]  # by name, in the order of the bytes
@@ -79,7 +82,10 @@ _HEADER = TypeAdapter(dict[str, Entry])
 
 
 def write(path: Path, tensors: Sequence[TensorBytes], metadata: Mapping[str, str] | None = None) -> FileSums:
-    """Writes a new file with these tensors and, in its header, with texts about them. Raises OSError."""
+    """Writes tensors to a new file, and `metadata` (texts by name) to its header. Returns the checksums.
+
+    Raises OSError.
+    """
     ordered = sorted(tensors, key=lambda tensor: (-tensor.itemsize, tensor.name))
     entries: dict[str, Any] = {} if metadata is None else {METADATA: dict(metadata)}
     end = 0
@@ -104,8 +110,11 @@ def write(path: Path, tensors: Sequence[TensorBytes], metadata: Mapping[str, str
 
 
 def verify(path: Path, sums: FileSums) -> Header:
-    """Reads all of it. Raises DamagedCheckpointError that names file, tensor and byte range if it is not what was
-    written, CheckpointError if what was written is no file of ours; OSError."""
+    """Reads a whole file and compares it with its checksums. Returns its header.
+
+    Raises DamagedCheckpointError, with file, tensor and byte range, if the bytes are not those that were written.
+    Raises CheckpointError if sparsepool can't have written such a file. Raises OSError.
+    """
     with Reader(path) as content:
         header = _header(path, content, sums)
         _compare(path, content, sums, header)
@@ -113,12 +122,13 @@ def verify(path: Path, sums: FileSums) -> Header:
 
 
 def read_header(path: Path, sums: FileSums) -> Header:
-    """Reads no more than the header. Raises as `verify`."""
+    """Reads and verifies the header of a file, but not its tensors. Raises as `verify`."""
     with Reader(path) as content:
         return _header(path, content, sums)
 
 
 def _header(path: Path, content: Reader, sums: FileSums) -> Header:
+    """Reads the header at the start of a file, and compares it with the checksums. Raises as `verify`."""
     if content.nbytes != sums.nbytes:
         raise DamagedCheckpointError(
             f"{path}: is damaged: it has {content.nbytes} bytes and was written with {sums.nbytes}"
@@ -142,7 +152,10 @@ def _header(path: Path, content: Reader, sums: FileSums) -> Header:
 
 
 def _misplaced(header: Header, sums: FileSums) -> str | None:
-    """The tensors must lie one behind the other, each as long as its shape says, up to the file's end."""
+    """Describes the first contradiction between a header and the file's sizes; None if there is none.
+
+    The tensors must follow each other without gaps up to the file's end, each as long as its shape says.
+    """
     end = 0
     for name, entry in header.items():
         tensor = f"tensor {strict_json.printable(name)}"
@@ -162,6 +175,7 @@ def _misplaced(header: Header, sums: FileSums) -> str | None:
 
 
 def _compare(path: Path, content: Reader, sums: FileSums, header: Header) -> None:
+    """Reads the tensors of a file and compares them with their checksums. Raises DamagedCheckpointError."""
     offset = sums.header_nbytes
     for name, entry in header.items():
         begin, end = entry.data_offsets

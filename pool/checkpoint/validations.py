@@ -1,5 +1,4 @@
-"""The validations of a run: the newest, the best of those that choose a checkpoint, and how many came since the last
-improvement. Pure."""
+"""Keeps the results of a run's validations: the newest, the best, and how many came since the best. Pure."""
 
 from __future__ import annotations
 
@@ -19,26 +18,30 @@ Count = Annotated[int, Field(ge=0, lt=1 << 63)]
 
 @dataclass(frozen=True)
 class Validation:
-    """The numbers of one version of the weights on the validation files."""
+    """The loss and metrics of one version of the weights on the validation files."""
 
     step: Count  # version of the weights
     loss: float
     metrics: Mapping[str, float] = field(default_factory=dict)  # the task's own, by name
 
     def value(self, name: str) -> float:
-        """NaN if it has no such number: it is of a run with other metrics."""
+        """Returns the loss or a metric by name; NaN if there is no such metric, as in a run with other metrics."""
         return self.loss if name == LOSS else self.metrics.get(name, math.nan)
 
 
 @dataclass(frozen=True)
 class Goal:
-    """The number of a validation that a run goes by (`train.best_metric`)."""
+    """The validation metric that chooses a run's best checkpoint (`train.best_metric`), and whether its best value
+    is the smallest or the largest."""
 
     metric: str = LOSS
     best: Best = "min"
 
     def better(self, validation: Validation, than: Validation | None) -> bool:
-        """Not by a draw, and not by a number that is not finite."""
+        """Returns whether a validation is strictly better than another one by this metric.
+
+        A value that is not finite is never better, and every finite value is better than None or such a value.
+        """
         value = validation.value(self.metric)
         if not math.isfinite(value):
             return False
@@ -47,7 +50,10 @@ class Goal:
         return value < before if self.best == "min" else value > before
 
     def choose(self, validations: Sequence[Validation]) -> Validation:
-        """The first of the best members; the first of all if no number is finite."""
+        """Returns the best of the members' validations, the first of several that are equal.
+
+        Returns the first of all if no value is finite.
+        """
         best = validations[0]
         for other in validations[1:]:
             best = other if self.better(other, best) else best
@@ -55,11 +61,14 @@ class Goal:
 
 
 LOWEST_LOSS = Goal()
-DIVERGED = 4.0  # times the loss at the start; `pool find-lr` draws the line there, too
+DIVERGED = 4.0  # times the loss at the start, above which a training has diverged; as in `pool find-lr`
 
 
 def has_diverged(loss: float, start: float) -> bool:
-    """Tells whether a loss is not finite, or far beyond that of the weights that the training began with."""
+    """Returns whether a loss is not finite, or far above `start`, the loss of the weights that the training began with.
+
+    Far above means that the increase is more than 3 times the absolute value of `start`.
+    """
     if not math.isfinite(loss):
         return True
     return math.isfinite(start) and start != 0 and loss - start > (DIVERGED - 1) * abs(start)
@@ -67,21 +76,23 @@ def has_diverged(loss: float, start: float) -> bool:
 
 @dataclass(frozen=True)
 class Validations:
+    """The validations of a run so far, as checkpoints keep them."""
+
     newest: Validation | None = None
-    best: Validation | None = None  # the first of the best; its weights are, or are about to be, a checkpoint
-    record: Validation | None = None  # the first of the best, whatever became of its checkpoint: steers the run
-    since: Count = 0  # validations after that one
+    best: Validation | None = None  # the best one whose weights are, or will be, in a checkpoint
+    record: Validation | None = None  # the best one of all, by which the run is controlled; its checkpoint may be gone
+    since: Count = 0  # number of validations after `record`
     start_loss: float | None = None  # of the first validation
-    diverged_at: Count | None = None  # the first validation since which every loss was far beyond that; None: it is not
-    members: tuple[Validations, ...] = ()  # of each member of an ensemble; above is what its best ones are worth
+    diverged_at: Count | None = None  # step since which every loss counts as diverged; None: not diverged
+    members: tuple[Validations, ...] = ()  # of each member of an ensemble; the fields above are of its best ones
 
     @property
     def of_members(self) -> tuple[Validations, ...]:
-        """Returns the validations of each member, if there has been one."""
+        """Returns the validations of each member (network) of the run; of a run with one network a single entry."""
         return self.members or (self,)
 
     def after(self, validations: Sequence[Validation], goal: Goal = LOWEST_LOSS) -> Validations:
-        """With one more: of each member."""
+        """Returns a copy in which the next validations are included, one for each member."""
         if len(validations) == 1:
             return self._after(validations[0], goal)
         before = self.members or (NONE,) * len(validations)
@@ -89,12 +100,15 @@ class Validations:
         return self._of_best(members, validations, goal)
 
     def without_diverged(self, best: Validation | None) -> Validation | None:
-        """Returns `best`, a member's; None if that member has diverged since."""
+        """Returns the validation `best` of a member; None if that member has diverged since."""
         diverged = (member for member in self.members if member.diverged_at is not None)
         return None if any(best in (member.best, member.record) for member in diverged) else best
 
     def _of_best(self, members: tuple[Validations, ...], validations: Sequence[Validation], goal: Goal) -> Validations:
-        """Returns what the best of the members is worth that have not diverged; of those that all have, the best."""
+        """Returns the validations of an ensemble, updated with those of its best member that has not diverged.
+
+        If all members have diverged, the best of all is used.
+        """
         candidates = [each for known, each in zip(members, validations, strict=True) if known.diverged_at is None]
         newest = goal.choose(candidates or validations)
         known = replace(self, members=members)
@@ -102,12 +116,16 @@ class Validations:
         return known._with(newest, goal, diverged=not candidates)
 
     def _after(self, validation: Validation, goal: Goal) -> Validations:
+        """Returns the validations of a single network, updated with its next one."""
         start = validation.loss if self.start_loss is None else self.start_loss
         return replace(self, start_loss=start)._with(validation, goal, diverged=has_diverged(validation.loss, start))
 
     def _with(self, validation: Validation, goal: Goal, *, diverged: bool) -> Validations:
-        """The weights that a run begins with can't be the best: a checkpoint would hold nothing new. Nor can those of a
-        training that has diverged, whatever their metrics are."""
+        """Returns a copy that includes one more validation. `diverged`: whether the training has diverged by now.
+
+        The weights that a run begins with (step 0) are never the best, since a checkpoint of them would hold nothing
+        new. The weights of a training that has diverged aren't either, whatever their metrics are.
+        """
         if validation.step == 0:
             return replace(self, newest=validation)
         since = validation.step if self.diverged_at is None else self.diverged_at
@@ -123,7 +141,7 @@ class Validations:
 
 
 NONE = Validations()
-_SETTINGS: Mapping[str, Any] = {  # with the value that a checkpoint means that is older than the key
+_SETTINGS: Mapping[str, Any] = {  # key -> value that a checkpoint without this key means
     "data.validation_share": 0.0,
     "train.validation_batches": None,
     "train.best_metric": LOSS,
@@ -132,7 +150,7 @@ _SETTINGS: Mapping[str, Any] = {  # with the value that a checkpoint means that 
 
 
 def comparable(then: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """Tells whether validations of runs with these configs measure the same on the same files."""
+    """Returns whether validations of runs with these two configs measure the same on the same files."""
     for key, default in _SETTINGS.items():
         values = (value_at(config, key) for config in (then, now))
         if not same(*(default if value is None else value for value in values)):

@@ -1,1 +1,1 @@
-"""The settings of a run: what keys there are, what they mean, how they are read, changed and shown. Free of torch."""
+"""The settings of a run: their keys and meanings, and how they are read, changed and listed. Free of torch."""

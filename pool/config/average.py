@@ -37,18 +37,23 @@ class AverageConfig(Section):
     ] = 1
 
     def adds(self, version: int) -> bool:
-        """Returns whether the weights after `version` steps are added. Those that a run begins with never are."""
+        """Returns whether the weights after `version` steps are added to the average. Those that a run begins with
+        never are."""
         return self.kind is not None and version > 0 and version >= self.start and self._is_due(version)
 
     def rate(self, count: int) -> float:
-        """How far the average moves towards the weights that are added to it as the `count`-th, from 1 on: the first
-        are the average. Of an ema that is (1 - decay) / (1 - decay^count): as an average that begins with zeros and is
-        divided by the sum of its weights (the bias correction of Adam)."""
+        """Returns how far the average moves towards the `count`-th weights that are added to it, as a fraction.
+        `count` is from 1.
+
+        The first weights become the average. The fraction of kind ema is (1 - decay) / (1 - decay^count). This
+        equals an average that begins with zeros and is divided by the sum of its weights (the bias correction of
+        Adam).
+        """
         return 1 / count if self.kind == "swa" else (1 - self.decay) / (1 - self.decay**count)
 
     @property
     def problem(self) -> str:
-        """Keys that do not go together, and what to do; empty if all do."""
+        """Describes keys that contradict each other, and what to do; "" if none do."""
         if self.kind is None and (
             idle := next((name for name, default in AverageConfig() if getattr(self, name) != default), "")
         ):
@@ -58,7 +63,8 @@ class AverageConfig(Section):
         return ""
 
     def left_out(self, steps: int) -> str | None:
-        """One line if a run of so many steps has no average, or one of a single set of weights; else None."""
+        """Returns a warning if a run of `steps` steps has no averaged weights, or an average of a single version;
+        else None."""
         if self.kind is None:
             return None
         first = self.start or self.every

@@ -1,4 +1,4 @@
-"""The configs and the sample data that come with the package: `pool configs` lists and copies them. Free of torch."""
+"""The configs and sample data in the package, which `pool configs` lists and copies. Free of torch."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from pathlib import Path
 
 from pool.errors import ConfigError, RunError
 
-_SAMPLE = '"configs/sample/'  # how a config of a checkout names the sample; an installed one lies elsewhere
+_SAMPLE = '"configs/sample/'  # path of the sample in a checkout's configs
 
 
 def folder() -> Path:
-    """Returns the folder of the bundled configs: in an installed package, at the top of a checkout that is installed as
-    editable."""
+    """Returns the folder of the bundled configs.
+
+    It is inside an installed package, or at the top of a checkout that is installed as editable. Raises RunError if
+    it is missing.
+    """
     package = Path(__file__).resolve().parent.parent
     for candidate in (package / "configs", package.parent / "configs"):
         if (candidate / "sample").is_dir():
@@ -21,11 +24,15 @@ def folder() -> Path:
 
 
 def names() -> list[str]:
+    """Returns the names of the bundled configs, sorted."""
     return sorted(path.stem for path in folder().glob("*.toml"))
 
 
 def text(name: str) -> str:
-    """Returns a config as a file of its own, which finds the sample wherever it is put. Raises ConfigError."""
+    """Returns the text of a bundled config, with the path of the sample data made absolute. Raises ConfigError.
+
+    So a copy of the config finds the sample wherever it is put.
+    """
     if name not in names():
         raise ConfigError(f"configs: no config {name!r}; there are {', '.join(names())}")
     sample = json.dumps(str(folder() / "sample"))[:-1]
@@ -33,7 +40,7 @@ def text(name: str) -> str:
 
 
 def about(name: str) -> str:
-    """Returns the first sentence of the comment that a config begins with."""
+    """Returns the first sentence of the comment at the top of a config."""
     comment = []
     for line in text(name).splitlines():
         if not line.startswith("# "):
@@ -44,7 +51,8 @@ def about(name: str) -> str:
 
 
 def copy(name: str, target: Path) -> None:
-    """Writes a config as a new file. Raises ConfigError if the file is there, OSError if it can't be written."""
+    """Copies a bundled config to a new file. Raises ConfigError if the file exists, and OSError if it can't be
+    written."""
     try:
         with target.open("x", encoding="utf-8") as file:
             file.write(text(name))

@@ -1,4 +1,4 @@
-"""Changes to a config from the command line: `--set section.key=value`."""
+"""Parses and applies changes to a config from the command line, `--set section.key=value`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pool.errors import ConfigError
 
 
 def toml_value(text: str) -> Any:
-    """A value as a config file has it. Raises ValueError for any other text, RecursionError."""
+    """Parses a value as a TOML file has it. Raises ValueError if it is not one TOML value, and RecursionError."""
     document = tomllib.loads(f"value = {text}")
     if document.keys() != {"value"}:
         raise ValueError("a line end, and more keys behind it")
@@ -23,13 +23,16 @@ def toml_value(text: str) -> Any:
 
 @dataclass(frozen=True)
 class Change:
+    """A new value for a key of the config."""
+
     key: str
     value: Any
-    is_toml: bool  # false: the value is the text as it stands
+    is_toml: bool  # False: the value is plain text
 
     @classmethod
     def parse(cls, text: str) -> Change:
-        """Parses `section.key=value`; the value is TOML, or else text as it stands. Raises ConfigError."""
+        """Parses `section.key=value`. The value is TOML if it can be parsed as such, or else plain text. Raises
+        ConfigError."""
         key, equals, value = text.partition("=")
         key = key.strip()
         if not equals or not all(key.split(".")):
@@ -42,7 +45,7 @@ class Change:
             return cls(key, value, is_toml=False)
 
     def apply(self, tree: dict[str, Any]) -> None:
-        """Changes `tree`. Raises ConfigError."""
+        """Sets the key in `tree`, a config as plain data, which is modified. Raises ConfigError."""
         *sections, name = self.key.split(".")
         for part in sections:
             tree = tree.setdefault(part, {})
@@ -51,7 +54,11 @@ class Change:
         tree[name] = self.value
 
     def check_quotes(self, cls: type[BaseModel], option: str = "--set") -> None:
-        """Raises ConfigError for text without quotes where any type is allowed: nothing else would notice 1e-3x."""
+        """Raises ConfigError for text without quotes at a key that allows any type.
+
+        Otherwise a mistyped number such as 1e-3x would be accepted as text. `option` is the command line's option,
+        for the message.
+        """
         field = field_at(cls, self.key.split("."))
         if not self.is_toml and isinstance(field, FieldInfo) and is_untyped(field):
             quoted = f'{self.key}="{self.value}"'

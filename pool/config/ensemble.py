@@ -16,7 +16,7 @@ from loader.section import Effect, Section
 from pool.config.overlay import lay_over
 
 MOST_MEMBERS = 256
-MOST_LOSSES = 1 << 12  # of all members and batches of a group: what a worker says of them fits a message
+MOST_LOSSES = 1 << 12  # of all members and batches of a group; a worker's message can hold so many
 MOST_SEED = (1 << 63) - 1
 
 
@@ -57,18 +57,19 @@ class EnsembleConfig(Section):
 
     @property
     def is_set(self) -> bool:
-        """The run is an ensemble, perhaps of one."""
+        """Whether the run is an ensemble, perhaps with a single member."""
         return self.members is not None or bool(self.member)
 
     @property
     def problem(self) -> str:
-        """Keys that do not go together, and what to do; empty if all do."""
+        """Describes keys that contradict each other, and what to do; "" if none do."""
         if self.members is not None and self.member:
             return "ensemble.members: members are either a number, or tables [[ensemble.member]]: leave one out"
         return ""
 
     def trees(self, run: Mapping[str, Any], model_seed: int) -> Iterator[dict[str, Any]]:
-        """The settings of each member's own run, as plain data; `run`: those of the whole run."""
+        """Yields each member's settings as plain data, as if it were trained alone. `run`: settings of the whole
+        run."""
         own = self.member or [MemberConfig.model_validate({"seed": model_seed + m}) for m in range(self.members or 1)]
         for member in own:
             tree = copy.deepcopy({key: value for key, value in run.items() if key != "ensemble"})

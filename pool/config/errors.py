@@ -1,4 +1,4 @@
-"""Says what is wrong with settings, in one line: where, key, what is allowed, what was given, what the key means."""
+"""Formats errors in settings as one line: file, key, allowed values, actual value, and the meaning of the key."""
 
 from __future__ import annotations
 
@@ -20,12 +20,15 @@ _TYPE = re.compile(r"^(constrained-|function-|literal\[|dict\[|tuple\[|list\[|(b
 
 
 def explained(cls: type[BaseModel], error: ValidationError, within: Sequence[str] = ()) -> str:
-    """All that a tree of settings of class `cls` was refused for; `within`: the key of the table that they are of."""
+    """Returns a line with all errors that pydantic found in settings of class `cls`.
+
+    `within`: key of the table that the settings belong to.
+    """
     return "; ".join(_explain(cls, items, within) for items in _by_key(error))
 
 
 def _by_key(error: ValidationError) -> Iterable[list[Any]]:
-    """The errors of each key: a value that may be of several types has one of each."""
+    """Groups pydantic's errors by key, since a value that may have several types has an error for each type."""
     errors: dict[tuple[str, ...], list[Any]] = {}
     for item in error.errors():
         # pydantic names the type behind the key: `constrained-str`, `dict[str,constrained-int]`, `function-before[...]`
@@ -37,11 +40,11 @@ def _by_key(error: ValidationError) -> Iterable[list[Any]]:
 
 
 def _explain(cls: type[BaseModel], items: Sequence[Any], within: Sequence[str]) -> str:
-    """Explains the error of one key."""
+    """Describes the error of one key. `items`: pydantic's errors for it."""
     item = next((each for each in items if each["type"] == "value_error"), items[0])
     location = list(item["loc"])
     key = dotted([*within, *location])
-    if item["type"] == "value_error":  # a section's own check, which says all
+    if item["type"] == "value_error":  # raised by a section's own check, with a complete text
         problem = item["ctx"]["error"]
         if isinstance(problem, WrongKeyError):
             return f"{dotted([*within, *location, *problem.key])}: {problem.problem}"
@@ -64,6 +67,6 @@ def _explain(cls: type[BaseModel], items: Sequence[Any], within: Sequence[str]) 
 
 
 def meant(name: str, names: Iterable[str]) -> str:
-    """Words about the one of `names` that looks like it; empty if none does."""
+    """Returns a suggestion of the most similar of `names`, as the end of a message; "" if none is similar."""
     close = difflib.get_close_matches(name, list(names), n=1)
     return f"; did you mean {close[0]}?" if close else ""

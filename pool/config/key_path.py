@@ -1,4 +1,4 @@
-"""Keys of the tree of settings: written as in TOML, and looked up in its classes."""
+"""Handles keys of the settings: formats them as in TOML, and finds the fields and classes that they name."""
 
 from __future__ import annotations
 
@@ -16,19 +16,21 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def dotted(parts: Sequence[str]) -> str:
-    """A key as TOML has it: parts that are no plain words in quotes."""
+    """Formats a key as in TOML, with parts in quotes that are not plain words."""
     return ".".join(part if _BARE.fullmatch(part) else json.dumps(part) for part in parts)
 
 
 def section_of(field: FieldInfo) -> type[BaseModel] | None:
-    """The class of a field that is a section, else None."""
+    """Returns the class of a field that is a section; None for other fields."""
     kinds = (kind for kind in alternatives(field.annotation) if isinstance(kind, type) and issubclass(kind, BaseModel))
     return next(kinds, None)
 
 
 def field_at(cls: type[BaseModel], parts: Sequence[str]) -> type[BaseModel] | FieldInfo | None:
-    """Returns what lies at a key: a section's class, or the field; for a place inside of a field's value, the field.
-    None if there is no such key."""
+    """Returns the class of the section at a key, or the field at it.
+
+    For a key inside a field's value, returns that field. Returns None if there is no such key.
+    """
     for part in parts:
         if part not in cls.model_fields:
             return None
@@ -41,7 +43,7 @@ def field_at(cls: type[BaseModel], parts: Sequence[str]) -> type[BaseModel] | Fi
 
 
 def section_at(cls: type[BaseModel], parts: Sequence[str]) -> type[BaseModel] | None:
-    """The class of the section or of the table of a list that lies at a key; None if there is none."""
+    """Returns the class of the section, or of a table in a list of tables, at a key; None if there is none."""
     field = field_at(cls, parts)
     if not isinstance(field, FieldInfo):
         return field
@@ -50,7 +52,7 @@ def section_at(cls: type[BaseModel], parts: Sequence[str]) -> type[BaseModel] | 
 
 
 def walk(cls: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
-    """Every key of the tree with its field, sections within sections included."""
+    """Yields every key of the settings with its field, including those of nested sections."""
     for name, field in cls.model_fields.items():
         section = section_of(field)
         if section is None:
@@ -60,5 +62,5 @@ def walk(cls: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, FieldInf
 
 
 def is_untyped(field: FieldInfo) -> bool:
-    """Returns whether its values, or the values inside it, may be of any type."""
+    """Returns whether the values of a field, or the values in them, may have any type."""
     return any(kind is Any or Any in getattr(kind, "__args__", ()) for kind in alternatives(field.annotation))

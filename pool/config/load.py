@@ -1,5 +1,7 @@
-"""Reads a config: a TOML file, or what a run has recorded of its own in its folder, changed by `--set
-section.key=value`. Errors name the key and what is allowed."""
+"""Reads a config from a TOML file or from a run's folder, and applies changes by `--set section.key=value`.
+
+Errors name the key and what is allowed.
+"""
 
 from __future__ import annotations
 
@@ -21,16 +23,16 @@ from pool.config.values import unfit
 from pool.errors import ConfigError
 from pool.task.registry import completed_model, task_module
 
-STAGE = "stage"  # tables of a recipe (pool/stages), each laid over the rest
+STAGE = "stage"  # key of a recipe's tables (pool/stages), each of which overrides the rest
 T = TypeVar("T", bound=BaseModel)
-CONFIG = "config.json"  # in a run's folder: its settings, defaults filled in
+CONFIG = "config.json"  # file in a run's folder with all settings, defaults included
 
 
 def load_config(path: Path, overrides: Iterable[str | Change] = (), *, trace: Path | None = None) -> Config:
-    """Reads a TOML file, or the record in a run's folder, which is `run.dir` then, and applies overrides, each a Change
-    or `section.key=value`; `trace` overrides run.trace.
+    """Reads a config from a TOML file or from the folder of a run, and applies `overrides`.
 
-    Raises ConfigError.
+    Of a run's folder its config.json is read, and `run.dir` becomes that folder. Each of `overrides` is a Change or
+    text `section.key=value`. `trace` sets run.trace. Raises ConfigError.
     """
     changes = [Change.parse(change) if isinstance(change, str) else change for change in overrides]
     if trace is not None:
@@ -39,12 +41,13 @@ def load_config(path: Path, overrides: Iterable[str | Change] = (), *, trace: Pa
         return changed_config(read_toml(path), changes, str(path))
     tree = dict(with_new_names(recorded_tree(path)))
     tree.pop("overrides", None)
-    here = Change("run.dir", str(path), is_toml=False)  # it may have been moved
+    here = Change("run.dir", str(path), is_toml=False)  # the folder may have been moved
     return changed_config(tree, [here, *changes], str(path / CONFIG))
 
 
 def recorded_tree(folder: Path) -> dict[str, Any]:
-    """Returns what a run's folder records of its settings. Raises ConfigError for what is none."""
+    """Returns the settings in a run's folder as plain data. Raises ConfigError if it is no run's folder or is
+    damaged."""
     try:
         tree = json.loads(read_user_file(folder / CONFIG))
     except OSError as error:
@@ -67,7 +70,10 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def changed_config(tree: dict[str, Any], changes: Sequence[Change], where: str) -> Config:
-    """Changes a tree of plain data, and validates it. Raises ConfigError."""
+    """Applies changes to settings in plain data, and validates the result. Raises ConfigError.
+
+    `where`: file name for error messages.
+    """
     for change in changes:
         change.apply(tree)
     config = parse_config(tree, where)
@@ -77,7 +83,10 @@ def changed_config(tree: dict[str, Any], changes: Sequence[Change], where: str) 
 
 
 def parse_config(tree: Mapping[str, Any], where: str) -> Config:
-    """Validates a tree of plain data. Raises ConfigError naming each key and what is allowed."""
+    """Validates settings in plain data, and returns them as a config. Raises ConfigError, with each wrong key.
+
+    `where`: file name for error messages.
+    """
     if (problem := unfit(tree)) is not None:
         raise ConfigError(f"{where}: {problem}")
     if STAGE in tree:
@@ -119,7 +128,8 @@ def parse_config(tree: Mapping[str, Any], where: str) -> Config:
 
 
 def parse_section(cls: type[T], tree: Any, where: str, within: Sequence[str] = ()) -> T:
-    """Validates plain data that stand alone, as the table `within` of a config. Raises ConfigError as parse_config."""
+    """Validates plain data that have a file of their own as the table `within` of a config. Raises as
+    `parse_config`."""
     if (problem := unfit(tree, within)) is not None:
         raise ConfigError(f"{where}: {problem}")
     return _validated(cls, tree, where, within)

@@ -1,4 +1,7 @@
-"""The members of an ensemble, by settings that are plain data: those in config.json and checkpoints. Free of torch."""
+"""Compares the settings of an ensemble's members, as plain data from config.json and checkpoints. Free of torch.
+
+A member is one network of an ensemble.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +15,14 @@ from pydantic import ValidationError
 from pool.config.ensemble import EnsembleConfig
 from pool.run_folder.strict_json import explained, printable
 
-_MOST_SHOWN = 16  # members, in a line
-_NO_SETTINGS = ("run.dir", "run.trace", "overrides", "ensemble.member")  # names of a run, and what its members say
+_MOST_SHOWN = 16  # members on a line
+_NO_SETTINGS = ("run.dir", "run.trace", "overrides", "ensemble.member")  # names of a run, and the members' tables
 
 
 def settings_of_members(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The settings of each network that a run trains: `run`, those of the whole run; of one network they are that.
+    """Returns the settings of each network that a run trains. `run`: settings of the whole run.
 
-    Raises ValueError for what no run writes, with the key.
+    A run of one network returns `run` itself. Raises ValueError, with the key, for settings that no run writes.
     """
     try:
         ensemble = EnsembleConfig.model_validate_json(json.dumps(run.get("ensemble", {})))
@@ -43,7 +46,7 @@ def settings_of_members(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Values by dotted key, sections opened."""
+    """Yields the values in nested tables, with their dotted keys."""
     for key, value in tree.items():
         if isinstance(value, dict):
             yield from flat(value, f"{prefix}{key}.")
@@ -52,15 +55,17 @@ def flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]
 
 
 def differing(settings: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The dotted keys whose values are not the same in all, but for what only names a run; `settings`: by such
-    keys."""
+    """Returns the dotted keys whose values differ between `settings`, which are mappings by such keys.
+
+    Keys that only name a run are left out.
+    """
     keys = dict.fromkeys(key for each in settings for key in each)
     unlike = (key for key in keys if len({json.dumps(each.get(key)) for each in settings}) > 1)
     return [key for key in unlike if key not in _NO_SETTINGS]
 
 
 def equal(members: Sequence[Mapping[str, Any]]) -> list[list[int]]:
-    """Members that are told apart by nothing, seed included: each group of two or more, by number."""
+    """Returns groups of two or more members, by number, whose settings are all equal, seeds included."""
     groups = defaultdict[str, list[int]](list)
     for m, member in enumerate(members):
         groups[json.dumps(member, sort_keys=True)].append(m)
@@ -68,7 +73,7 @@ def equal(members: Sequence[Mapping[str, Any]]) -> list[list[int]]:
 
 
 def listed(members: Sequence[Mapping[str, Any]]) -> str:
-    """Each with the settings that differ, on one line."""
+    """Lists the members on one line, each with the settings in which they differ."""
     settings = [dict(flat(member)) for member in members[:_MOST_SHOWN]]
     keys = differing(settings)
     shown = [

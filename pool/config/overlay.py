@@ -1,4 +1,4 @@
-"""Settings laid over others: tables are merged key by key, anything else is replaced."""
+"""Merges settings into others: tables are merged key by key, and other values are replaced."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from typing import Any
 
 
 def lay_over(tree: dict[str, Any], own: Mapping[str, Any]) -> None:
-    """Changes `tree`, plain data. A schedule's class takes the place of its parts, and the other way round."""
+    """Merges the settings `own` into `tree`, which is modified.
+
+    A schedule's class replaces the parts of a schedule, and parts replace a class.
+    """
     schedule, other = tree.get("schedule"), own.get("schedule")
     if isinstance(schedule, dict) and isinstance(other, Mapping):
         if other.get("parts"):

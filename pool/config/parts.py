@@ -1,4 +1,4 @@
-"""Parts of a schedule, one after the other, each so many steps long and the last up to the end of the run. Free of
+"""Consecutive parts of a schedule. Each has a number of steps, and the last one lasts to the end of the run. Free of
 torch."""
 
 from __future__ import annotations
@@ -10,29 +10,36 @@ from typing import Protocol
 
 
 class Part(Protocol):
+    """A part of a schedule whose length is in steps."""
+
     @property
     def steps(self) -> int | None:
-        """How many it lasts; None of the last."""
+        """The number of steps that the part lasts; None for the last part."""
 
 
 class WrittenPart(Protocol):
+    """A part of a schedule as the config has it."""
+
     @property
     def steps(self) -> int | str | None:
-        """How many it lasts, or a share of the run's; None of the last."""
+        """The number of steps that the part lasts, or a share of the run's such as "5%"; None for the last part."""
 
 
 def first_steps(parts: Sequence[Part]) -> list[int]:
-    """The step at which each part begins."""
+    """Returns the step at which each part begins."""
     return [0, *accumulate(part.steps for part in parts if part.steps is not None)]
 
 
 def in_force(begins: Sequence[int], step: int) -> int:
-    """The number of the part that step `step` is of; `begins`: of all parts, as `first_steps` gives them."""
+    """Returns the index of the part that step `step` belongs to. `begins`: as `first_steps` returns it."""
     return bisect.bisect_right(begins, step) - 1
 
 
 def problem_of_steps(parts: Sequence[WrittenPart], key: str, steps: str) -> str:
-    """Why parts can't follow one another, with the key; empty if they can. `steps`: what is counted, in words."""
+    """Describes, with its key, the first part whose length is missing or superfluous; "" if there is none.
+
+    `steps`: name of what is counted, for the text.
+    """
     for index, part in enumerate(parts):
         is_last = index == len(parts) - 1
         if is_last and part.steps is not None:

@@ -1,6 +1,6 @@
-"""Every key of a config with its meaning, default and allowed values, read from the config's own classes.
+"""Lists every key of a config with its meaning, default and allowed values, read from the config's own classes.
 
-Behind `pool settings` and docs/reference/configuration.md, so that neither can be wrong. Free of torch.
+`pool settings` and docs/reference/configuration.md are made from it, so that neither can be wrong. Free of torch.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _COLUMNS = ("key", "default", "allowed", "effect", "meaning")
 
 @dataclass(frozen=True)
 class Setting:
-    """One key."""
+    """A key of the config, described as text."""
 
     key: str
-    default: str  # as TOML
+    default: str  # formatted as TOML
     allowed: str
     effect: str  # on the weights that a run ends with
     meaning: str
@@ -43,7 +43,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Group:
-    """One section of the file; `name` is empty for the keys that stand before the first."""
+    """A section of the config; `name` is "" for the keys before the first section."""
 
     name: str
     about: str
@@ -51,8 +51,10 @@ class Group:
 
 
 def groups(task: str, sources: Sequence[str] = tuple(SOURCES.bundled)) -> list[Group]:
-    """All settings of a run of `task` on data of one of `sources`, in the order of the classes. Raises ConfigError for
-    an unknown task or source."""
+    """Returns all settings of a run of `task` with data of one of `sources`, in the order of the config's classes.
+
+    Raises ConfigError for an unknown task or source.
+    """
     groups: dict[str, Group] = {}
     for source in sources:
         cls = config_class(task, source)
@@ -65,7 +67,7 @@ def groups(task: str, sources: Sequence[str] = tuple(SOURCES.bundled)) -> list[G
 
 
 def markdown(task: str, sources: Sequence[str] = tuple(SOURCES.bundled)) -> str:
-    """The page docs/reference/configuration.md."""
+    """Returns the text of the page docs/reference/configuration.md."""
     parts = [_INTRODUCTION]
     for group in groups(task, sources):
         parts.append(f"## {_title(group, task)}\n")
@@ -82,7 +84,7 @@ def markdown(task: str, sources: Sequence[str] = tuple(SOURCES.bundled)) -> str:
 
 
 def plain(task: str, sources: Sequence[str] = tuple(SOURCES.bundled)) -> str:
-    """Returns the settings for a reader of text: two lines a key."""
+    """Returns the settings as plain text, with two lines for each key."""
     lines = []
     for group in groups(task, sources):
         lines += [_title(group, task), *([group.about] if group.about else [])]
@@ -112,7 +114,7 @@ def show(console: Console, task: str, sources: Sequence[str] = tuple(SOURCES.bun
 
 
 def _walk(cls: type[BaseModel], values: BaseModel, prefix: str) -> Iterator[Group]:
-    """This section, then those within it; `values` holds the defaults."""
+    """Yields the section `cls` and then the sections nested in it. `values`: an instance with the defaults."""
     sections = {name: value for name, value in values if isinstance(value, BaseModel)}
     settings = _settings(cls, prefix, tuple(sections))
     if settings:
@@ -123,6 +125,7 @@ def _walk(cls: type[BaseModel], values: BaseModel, prefix: str) -> Iterator[Grou
 
 
 def _settings(cls: type[BaseModel], prefix: str, but_not: Sequence[str] = ()) -> tuple[Setting, ...]:
+    """Returns the settings of a section, except those named in `but_not`."""
     return tuple(
         Setting(
             f"{prefix}{name}",
@@ -137,6 +140,7 @@ def _settings(cls: type[BaseModel], prefix: str, but_not: Sequence[str] = ()) ->
 
 
 def _title(group: Group, task: str) -> str:
+    """Returns the heading of a section."""
     if not group.name:
         return "Before the first section"
     if group.name == "stage":
@@ -145,11 +149,12 @@ def _title(group: Group, task: str) -> str:
 
 
 def _toml(value: Any) -> str:
-    """A default as it would stand in the file; empty for one that can't be written there."""
+    """Formats a default value as in a TOML file; "" for None, which TOML does not have."""
     return "" if value is None else json.dumps(value)
 
 
 def _allowed(field: FieldInfo) -> str:
+    """Describes the allowed values of a field: types and limits."""
     kinds = [kind for kind in alternatives(field.annotation) if kind is not types.NoneType]
     words = [_word(kind) for kind in kinds]
     of_kinds = (entry for kind in get_args(field.annotation) for entry in getattr(kind, "__metadata__", ()))
@@ -158,6 +163,7 @@ def _allowed(field: FieldInfo) -> str:
 
 
 def _word(kind: Any) -> str:
+    """Describes a type, e.g. "integer" or "list of texts"."""
     if get_origin(kind) is Annotated:
         return _word(get_args(kind)[0])
     if get_origin(kind) is Literal:
@@ -175,7 +181,7 @@ def _word(kind: Any) -> str:
 
 
 def _bounds(entry: Any) -> Iterator[str]:
-    """A limit in words."""
+    """Yields a description of a limit, e.g. "at least 0"."""
     names = ((limits.Gt, "gt", "above"), (limits.Ge, "ge", "at least"), (limits.Lt, "lt", "below"))
     for kind, attribute, word in (*names, (limits.Le, "le", "at most"), (limits.MultipleOf, "multiple_of", "times")):
         if isinstance(entry, kind):
@@ -190,7 +196,8 @@ def _cell(text: str) -> str:
 
 
 def _paragraphs(text: str) -> str:
-    """Markdown keeps neither line ends nor formulas of a docstring; a code block keeps both."""
+    """Formats a docstring as Markdown. What follows the first paragraph becomes a code block, which keeps its line
+    ends."""
     first, _, rest = text.partition("\n\n")
     return first if not rest else f"{first}\n\n```text\n{rest}\n```"
 

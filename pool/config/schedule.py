@@ -17,7 +17,7 @@ from pydantic import AfterValidator, Field
 from loader.section import Effect, Section
 from pool.config.parts import problem_of_steps
 
-MOST_STEPS = 1 << 32  # with the largest steps, of 2^30 samples: the samples of a run fit 64 bits
+MOST_STEPS = 1 << 32  # with the largest steps, of 2^30 samples, a run's samples fit 64 bits
 
 
 _SHARE = re.compile(r"\d+(\.\d+)?%")
@@ -29,6 +29,7 @@ def _share(value: Any) -> Fraction | None:
 
 
 def _checked_share(value: str) -> str:
+    """Returns the text of a share such as "2.5%". Raises ValueError if it is none."""
     if not 0 < (_share(value) or 0) <= 1:
         raise ValueError(f'a share of train.steps is written "1%", above 0 and at most "100%", not {value!r:.80}')
     return value
@@ -39,7 +40,7 @@ Steps = Annotated[int, Gt(0), Le(MOST_STEPS)] | Annotated[str, AfterValidator(_c
 
 @dataclass(frozen=True)
 class Part:
-    """A stretch of a schedule; `steps` of the scheduler."""
+    """A part of a schedule. Its length is in steps of the scheduler."""
 
     name: str | None
     steps: int | None
@@ -48,27 +49,29 @@ class Part:
 
 @dataclass(frozen=True)
 class Schedule:
-    """The schedule of a run whose length is known: every number counts steps."""
+    """The schedule of a run whose length is known, in which every length is a number of steps."""
 
     name: str | None
     every: Fraction  # training steps between two steps of the scheduler
     args: dict[str, Any]
     parts: tuple[Part, ...]
-    in_shares: bool  # written so, at least in part: in a longer run it would be another
+    in_shares: bool  # the config has shares, so a longer run has another schedule
 
     @property
     def is_set(self) -> bool:
-        """The rate changes."""
+        """Whether the learning rate changes."""
         return self.name is not None or bool(self.parts)
 
     def due(self, step: int) -> int:
-        """Returns how many steps the scheduler has made when `step` training steps are done."""
-        steps, moves = self.every.as_integer_ratio()  # called at each step, for which fractions are slow
+        """Returns how many steps the scheduler has done after `step` training steps."""
+        steps, moves = self.every.as_integer_ratio()  # integers, since it is called at each step and fractions are slow
         return -(-(2 * step + 1) * moves // (2 * steps)) - 1 if step else 0
 
     def begin(self, due: int) -> int:
-        """Returns the number of training steps behind which the scheduler makes its step number `due`, from 1 on: the
-        nearest to its exact place."""
+        """Returns after how many training steps the scheduler does its step number `due`, counted from 1.
+
+        It is the number nearest to the exact place, which may be a fraction, and at least 1.
+        """
         return max(1, math.floor(due * self.every + Fraction(1, 2)))
 
 
@@ -127,7 +130,7 @@ class PlateauConfig(Section):
 
     @property
     def first_set(self) -> str:
-        """The first key that has another value than its default; empty if none has."""
+        """The first key whose value differs from its default; "" if none does."""
         return next((name for name, default in PlateauConfig() if getattr(self, name) != default), "")
 
 
@@ -176,12 +179,12 @@ class ScheduleConfig(Section):
 
     @property
     def is_set(self) -> bool:
-        """The rate changes."""
+        """Whether the learning rate changes."""
         return self.name is not None or bool(self.parts)
 
     @property
     def problem(self) -> str:
-        """Keys that do not go together, and what to do; empty if all do."""
+        """Describes keys that contradict each other, and what to do; "" if none do."""
         if self.parts and (self.name is not None or self.args):
             return "schedule.parts: a schedule is either parts, or one class (schedule.name and schedule.args)"
         if self.plateau.patience is None and (idle := self.plateau.first_set):
@@ -192,7 +195,8 @@ class ScheduleConfig(Section):
         return problem_of_steps(self.parts, "schedule.parts", "steps of the scheduler")
 
     def of_run(self, steps: int) -> Schedule:
-        """Returns the schedule of a run of so many steps. Shares become the nearest number of steps, at least one."""
+        """Returns the schedule for a run of `steps` steps. Shares become the nearest number of steps, but at least
+        one."""
         share = _share(self.every)
         every = Fraction(self.every) if share is None else share * steps
 

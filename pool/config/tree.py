@@ -59,13 +59,16 @@ class Config(BaseModel):
 
     @property
     def members(self) -> tuple[Self, ...]:
-        """The config of each network that the run trains: that of the run which it would be alone. Those of an ensemble
-        are computed once, by `parse_config`. Raises ConfigError, with the key of a member that is not allowed."""
+        """The config of each network that the run trains, as if it were trained alone.
+
+        A run that is no ensemble has one member, the config itself. Raises ConfigError, with the key, for a member
+        that is not valid. The configs of an ensemble are computed once, by `parse_config`.
+        """
         return self.networks if self.ensemble.is_set else (self,)
 
     @cached_property
     def networks(self) -> tuple[Self, ...]:
-        """The members of an ensemble."""
+        """The configs of the members of an ensemble. Raises ConfigError."""
         if not self.ensemble.member and self.model_seed + (self.ensemble.members or 1) - 1 > MOST_SEED:
             raise ConfigError(
                 f"ensemble.members: the last member's seed would be above {MOST_SEED}: lower run.model_seed"
@@ -74,82 +77,96 @@ class Config(BaseModel):
         return tuple(self._member(m, tree) for m, tree in enumerate(trees))
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Returns a copy, whose members are computed anew."""
+        """Returns a copy with the changes `update`, whose members are computed again."""
         copied = super().model_copy(update=update, deep=deep)
         copied.__dict__.pop("networks", None)
         return copied
 
     @property
     def model_seed(self) -> int:
-        """The seed of the first weights and of dropout."""
+        """The seed of the initial weights and of dropout."""
         return self.run.seed if self.run.model_seed is None else self.run.model_seed
 
     @property
     def net(self) -> Net:
-        """The settings that this network's task, model and loss are made with."""
+        """The settings of the task, model and loss of this network."""
         return Net(self.task, self.model, self.loss, self.model_seed)
 
     @property
     def run_schedule(self) -> Schedule:
-        """The schedule in steps of this run."""
+        """The schedule with all lengths in steps of this run."""
         return self.schedule.of_run(self.train.steps)
 
     @property
     def run_dir(self) -> Path:
-        """The run folder, from the root. Raises ConfigError."""
+        """The absolute path of the run's folder. Raises ConfigError."""
         return _absolute(self.run.dir, "run.dir")
 
     @property
     def trace_file(self) -> Path | None:
-        """The file that the trace goes to; None if there is to be none. Raises ConfigError."""
+        """The absolute path of the trace file; None if there is none. Raises ConfigError."""
         return _absolute(self.run.trace, "run.trace") if self.run.trace else None
 
     @property
     def num_ring_slots(self) -> int:
-        """Slots of the training ring; a step's batches stay in theirs until it is committed (I3)."""
+        """The number of slots of the ring for training batches.
+
+        A step's batches stay in their slots until the step is committed (invariant I3).
+        """
         return self.pool.ring_slots or 2 * self.train.batches_per_step + 2
 
     @property
     def batches_of_a_group(self) -> int:
-        """At most."""
+        """The largest number of batches in a group, whose gradients one worker adds up."""
         return min(self.train.batches_per_group, self.train.batches_per_step)
 
     @property
     def num_coordinator_threads(self) -> int:
-        """Threads of the coordinator's reduction and optimizer."""
+        """The number of threads of the coordinator's reduction and optimizer."""
         return self.pool.coordinator_threads or min(8, allowed_cores())
 
     def num_decoding_threads(self, devices: Collection[str]) -> int:
-        """Threads of each of the loader's streams, of a run on these devices."""
+        """Returns the number of threads of each of the loader's streams, for a run on these devices."""
         return self.data.threads or decoding_threads(_accelerators(devices))
 
     def has_cores_to_spin(self, devices: Collection[str]) -> bool:
-        """There are more than what computes needs: the loader, and the coordinator's and the worker's thread for each
-        accelerator."""
+        """Returns whether there are more cores than the run's threads need, so that threads may wait in loops.
+
+        Needed are the loader's threads, and for each accelerator one of the coordinator and one of the worker.
+        """
         return allowed_cores() > 2 * _accelerators(devices) + self.num_decoding_threads(devices)
 
     @property
     def num_cpu_workers(self) -> int:
-        """Workers that `auto` stands for where no CUDA device is: no more than there are cores, or groups of batches in
-        a step; at most 8, as each takes memory for gradients."""
+        """The number of workers that `auto` means on a machine without a CUDA device.
+
+        It is at most the number of cores, at most the number of groups of batches in a step, and at most 8, because
+        each worker takes memory for gradients.
+        """
         groups = -(-self.train.batches_per_step // self.train.batches_per_group)
         return min(8, allowed_cores(), groups)
 
     def num_worker_threads(self, spec: str, workers: int) -> int:
-        """Torch threads of the worker on device `spec`, one of `workers`."""
-        if parse_device(spec).is_for_tests:  # it is not to depend on the machine's cores
+        """Returns the number of torch's threads in the worker on device `spec`, if there are `workers` workers."""
+        if parse_device(spec).is_for_tests:  # must not depend on the machine's number of cores
             return 1
         return self.pool.threads or max(1, allowed_cores() // workers)
 
     @property
     def can_validate(self) -> bool:
-        """There are validation files or a share of the training files, or the source makes samples, if neither purpose
-        has files."""
+        """Whether there is data to validate on.
+
+        These are validation files, a share of the training files, or samples of a source that generates them, if
+        there are no training files either.
+        """
         return self._reads_validations or (not self.data.train and source_by_name(self.data.source).can_generate)
 
     @property
     def validates(self) -> bool:
-        """There is a stream for validations: of files always, of samples that are made if validations are asked for."""
+        """Whether the run has a stream for validations.
+
+        It has one whenever there are validation files. Of generated samples it has one if validations are asked for.
+        """
         return self._reads_validations or (bool(self.train.validate_every) and self.can_validate)
 
     @property
@@ -158,7 +175,7 @@ class Config(BaseModel):
 
     @property
     def validate_every(self) -> int:
-        """Steps between validations; 0: none."""
+        """The number of steps between validations; 0: none."""
         if not self.validates:
             return 0
         if self.train.validate_every is None:
@@ -166,6 +183,7 @@ class Config(BaseModel):
         return self.train.validate_every
 
     def _member(self, m: int, tree: Mapping[str, Any]) -> Self:
+        """Validates the settings of a member of the ensemble. Raises ConfigError with the member's key."""
         table = ("ensemble", "member", str(m))
         try:
             config = self.model_validate_json(json.dumps(tree))
@@ -177,7 +195,7 @@ class Config(BaseModel):
 
 
 def config_class(task: str, source: str = _DEFAULT_SOURCE) -> type[Config]:
-    """The config tree of a run of `task` on data of `source`. Raises ConfigError."""
+    """Returns the class of the config for a task and a source of data. Raises ConfigError."""
     module = task_module(task)
     model = model_class(module)
     try:
@@ -189,7 +207,7 @@ def config_class(task: str, source: str = _DEFAULT_SOURCE) -> type[Config]:
 
 @cache
 def _with_sections(data: type[PoolDataConfig], model: type[Section], loss: type[Section]) -> type[Config]:
-    """Returns one class for each triple of classes, however often it is asked for."""
+    """Returns the config's class with these sections. The same arguments return the same class."""
     return create_model("Config", __base__=Config, data=(data, data()), model=(model, model()), loss=(loss, loss()))
 
 

@@ -1,4 +1,4 @@
-"""Values that every process, config.json and a checkpoint's state.json can hold as they were written."""
+"""Finds values of settings that can't be passed unchanged to processes, config.json and a checkpoint's state.json."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ MOST_BITS = 13_000  # of an integer: Python reads and writes no more than 4300 d
 
 
 def unfit(tree: Any, within: Sequence[str] = ()) -> str | None:
-    """A key of `tree`, the table `within`, whose value would not arrive, and why; None if all do."""
+    """Describes the first value of `tree` that can't be stored as JSON unchanged, with its key; None if there is none.
+
+    `within`: key of the table `tree`.
+    """
     pending: list[tuple[tuple[str, ...], Any]] = [(tuple(within), tree)]
     while pending:
         parts, value = pending.pop()
@@ -29,6 +32,7 @@ def unfit(tree: Any, within: Sequence[str] = ()) -> str | None:
 
 
 def _problem(value: Any, depth: int) -> str | None:
+    """Describes what is wrong with a value at this depth of nesting; None if it can be stored."""
     if depth > DEEPEST:
         return f"nested too deeply; at most {DEEPEST} tables and lists within one another"
     if isinstance(value, datetime.date | datetime.time):
@@ -41,7 +45,7 @@ def _problem(value: Any, depth: int) -> str | None:
 
 
 def _is_unicode(text: str) -> bool:
-    """False for what stands for bytes that are no text."""
+    """Returns whether text can be encoded as UTF-8. Text with bytes that were no UTF-8 (surrogates) can't."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,1 +1,1 @@
-"""The networks that a run trains, as a worker computes them: one, or the members of an ensemble."""
+"""Computes the networks of a run in a worker: a single network, or the members of an ensemble."""

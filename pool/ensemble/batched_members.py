@@ -1,8 +1,8 @@
-"""Members whose dense layers are computed side by side: each of a layer's products is one batched product over the
-members' stacked weights (torch.func.vmap).
+"""Computes the dense layers of all members of an ensemble together, with torch.func.vmap.
 
-Tables are not stacked: each member's own SparseLinear is called, along the one plan of the batch. A gradient arrives at
-the parameters of its member, as if it had been computed alone.
+A member is one network. Each product of a layer becomes one batched product over the members' stacked weights. Sparse
+tables are not stacked. Each member's own SparseLinear is called, with the same plan of the batch. Gradients arrive at
+the parameters of their member, as if it had been computed alone.
 """
 
 from __future__ import annotations
@@ -30,14 +30,16 @@ log = logging.getLogger(__name__)
 
 
 class BatchedMembers:
-    """An Execution that yields the losses of all members at once.
+    """An Execution that computes the losses of all members at once.
 
-    A batch for which that fails is computed by another one. So the bits of a batch depend on the models, the batch and
-    the step alone (I2), whatever batches went before.
+    A batch for which that fails is computed by another Execution, one member after the other. The choice is made for
+    each batch, so that the bits of a batch depend only on the models, the batch and the step (invariant I2), and not
+    on earlier batches.
     """
 
     def __init__(self, members: Sequence[Member], one_by_one: Execution) -> None:
-        """`one_by_one`: for a batch that can't be computed like this."""
+        """Stacks members with equal settings. `one_by_one`: computes the batches that can't be computed for all at
+        once."""
         places = alike(members)
         self.stacks = [Stack(each, [members[place] for place in each]) for each in places]
         self._order = torch.tensor([place for each in places for place in each]).argsort()
@@ -46,8 +48,11 @@ class BatchedMembers:
         self._warned = False
 
     def losses(self, batch: TensorBatch, progress: Progress, frozen: Collection[int] = ()) -> Iterator[Tensor]:
-        """One tensor, [members]. Frozen members are computed, too, but for their gradients: the others' bits may depend
-        on how many there are."""
+        """Yields one tensor [members] with the losses of all members.
+
+        Frozen members are computed too, without gradients, because the bits of the others may depend on how many
+        members there are.
+        """
         try:
             losses = self.together(batch, progress, frozen)
             for stack in self.stacks:
@@ -61,20 +66,24 @@ class BatchedMembers:
         yield losses
 
     def together(self, batch: TensorBatch, progress: Progress, frozen: Collection[int] = ()) -> Tensor:
-        """[members]; buffers stay as they are. Raises what torch says of what can't be done for all at once, as drawing
-        random numbers: there is no seed of all of them."""
+        """Returns the losses [members]. Buffers of the models are not changed.
+
+        Raises the errors of torch for what can't be computed for all members at once. Random numbers are an example,
+        because there is no common seed.
+        """
         seeded = replace(progress, seed=self._seed)
         losses = torch.cat([stack.losses(batch, seeded, frozen) for stack in self.stacks])
         return losses[self._order.to(losses.device)]
 
     def _tell(self, batch: TensorBatch, error: Exception) -> None:
+        """Logs, for the first such batch, that members are computed one after the other, and why."""
         if not self._warned:
             log.warning("batch %d: members are computed one after the other: %s", batch.number, in_words(error))
         self._warned = True
 
 
 def alike(members: Sequence[Member]) -> list[list[int]]:
-    """The places of members with equal settings and attributes, by first place."""
+    """Groups the indices of members that have equal settings and attributes, in the order of first members."""
     groups: list[list[int]] = []
     kinds = [(member.settings, values(member.attributes)) for member in members]
     for place, kind in enumerate(kinds):
@@ -87,20 +96,21 @@ def alike(members: Sequence[Member]) -> list[list[int]]:
 
 
 def sparse_parameters(model: nn.Module) -> Iterator[nn.Parameter]:
+    """Yields the parameters of a model's SparseLinear layers."""
     for module in model.modules():
         if isinstance(module, SparseLinear):
             yield from module.parameters()
 
 
 class Stack:
-    """Members of one structure and with equal settings, as a function of their stacked tensors."""
+    """A group of members of equal structure and settings, computed as a function of their stacked tensors."""
 
     def __init__(self, places: Sequence[int], members: Sequence[Member]) -> None:
-        """`places`: of the members in the run."""
+        """Makes the stacked model of these members. `places`: their indices in the run."""
         self._places = places
         models = [member.model for member in members]
         task = members[0].task
-        self.model = members[0].another_model()  # weights without numbers: those of a call stand for them
+        self.model = members[0].another_model()  # its weights have no values; each call passes them
         held = attributes(task, self.model)
         to_device(held, next(models[0].parameters()).device)
         self.model.train()
@@ -109,7 +119,7 @@ class Stack:
         self._parameters: dict[str, list[Tensor]] = {}
         sparse = {id(parameter) for parameter in sparse_parameters(self.model)}
         for name, parameter in self.model.named_parameters():
-            if id(parameter) in sparse:  # nothing but a shape: the members' own layers are called
+            if id(parameter) in sparse:  # only the shape is used; the members' own layers are called
                 self._shapes[_inside(name)] = parameter.detach().expand(len(models), *parameter.shape)
             else:
                 self._parameters[_inside(name)] = [model.get_parameter(name) for model in models]
@@ -125,7 +135,7 @@ class Stack:
         self._bindings = Bindings(self.model, held)
 
     def losses(self, batch: TensorBatch, progress: Progress, frozen: Collection[int]) -> Tensor:
-        """[members]. Raises whatever the task raises, or torch in its stead."""
+        """Returns the losses [members] of a batch for this group. Raises what the task or torch raises."""
         trained = [place not in frozen for place in self._places]
         parameters = {name: torch.stack(_with_gradient(each, trained)) for name, each in self._parameters.items()}
         buffers = {name: torch.stack(each) for name, each in self._buffers.items()}
@@ -137,7 +147,7 @@ class Stack:
 
         def loss_of_one(tensors: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
             loss: Tensor = functional_call(self._loss, tensors, (batch, progress))
-            return loss.reshape(()), {name: tensors[name] for name in buffers}  # those that it was left with
+            return loss.reshape(()), {name: tensors[name] for name in buffers}  # buffers after the call
 
         drawn = plain_state()
         losses: Tensor
@@ -157,7 +167,8 @@ class Stack:
 
     @torch.no_grad()
     def keep_buffers(self, frozen: Collection[int]) -> None:
-        """Moves what the last call has left in the buffers into the members' own."""
+        """Copies the buffers' new values, from the last call of `losses`, to the buffers of each member that is not
+        frozen."""
         for name, stacked in self._new_buffers.items():
             for place, buffer, new in zip(self._places, self._buffers[name], stacked, strict=True):
                 if place not in frozen:
@@ -165,7 +176,7 @@ class Stack:
 
 
 class _Loss(nn.Module):
-    """A task's loss as a module, so that its model's tensors can be replaced for one call."""
+    """Wraps a task's loss as a module, so that `functional_call` can replace the tensors of its model."""
 
     def __init__(self, task: Task, model: nn.Module) -> None:
         super().__init__()
@@ -177,15 +188,17 @@ class _Loss(nn.Module):
 
 
 def _inside(name: str) -> str:
-    """Returns the name of a model's tensor in `_Loss`."""
+    """Returns the name that a model's tensor has within `_Loss`."""
     return f"model.{name}"
 
 
 def _with_gradient(parameters: Sequence[Tensor], trained: Sequence[bool]) -> list[Tensor]:
+    """Returns the parameters of the members, detached for those that are not trained."""
     return [tensor if grad else tensor.detach() for tensor, grad in zip(parameters, trained, strict=True)]
 
 
 def _without_gradient(layer: SparseLinear) -> Callable[[SparseInput], Tensor]:
+    """Wraps a layer so that it is called without recording gradients."""
     return torch.no_grad()(layer)
 
 

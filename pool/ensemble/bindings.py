@@ -1,9 +1,9 @@
-"""Compares what a model and its task hold with what a call of the task's code has made of that.
+"""Detects and repairs changes that a task's code makes to the tensors and attributes of its model.
 
-The run knows a model's tensors since it was built: it loads weights into them, and carries on what is in the buffers.
-Code of the task may bind others in their place: they are brought back, with the new numbers, as if they had been
-changed in place. What the run can't carry on is named. It would stay behind in the process that the task was called in,
-and what is computed later would depend on who computes it (I2).
+The runtime knows a model's tensors from when it was built. It loads weights into them, and passes the buffers' values
+on to later batches. If the task's code replaces such a tensor by another one, the old tensor is put back with the new
+values. Changes that the runtime can't pass on are reported as errors. They would stay in the process in which the task
+was called, and later results would depend on which process computes them (invariant I2).
 """
 
 from __future__ import annotations
@@ -21,37 +21,41 @@ from pool.exchange.tensors import carried, count_hooks, trained
 from pool.task.attributes import COLLECTIONS, Attribute, is_generator, state_of
 
 _KINDS = {"_parameters": "parameter", "_buffers": "buffer", "_modules": "module"}
-_MOST = 1000  # numbers in one container: more are a vocabulary, no state, and to compare them would take long
+_MOST = 1000  # numbers in one container; larger ones are no state, and slow to compare
 
 
 @dataclass(frozen=True)
 class _Table:
-    """The parameters, the buffers or the modules of a module."""
+    """The parameters, buffers or submodules of one module, now and when it was built."""
 
-    prefix: str  # of the names
+    prefix: str  # of the names of its entries
     kind: str
     now: dict[str, Any]
     then: Mapping[str, Any]
 
     def named(self, name: str) -> str:
+        """Returns kind and full name of an entry for messages, e.g. "the parameter mid.weight"."""
         return f"the {self.kind} {self.prefix}{name}"
 
 
 @dataclass(frozen=True)
 class _Constant:
-    """A value of a model or a task that is no part of the weights and must stay as it is."""
+    """A value of a model or a task that is not part of the weights and must not change."""
 
     attribute: Attribute
     value: object
-    state: object  # differs after a change in place: a tensor's version, an array's numbers, a list's length
+    state: object  # differs after a change in place; see `_state`
 
 
 class Bindings:
-    """Holds what a model and its task have when it is made."""
+    """Remembers the tensors and attributes of a model and its task, and compares them after each call of the task."""
 
     def __init__(self, model: nn.Module, held: Sequence[Attribute] = (), *, weights_change: bool = False) -> None:
-        """`held`: values besides the weights, whose tensors and numbers must stay as they are. `weights_change`: what
-        is called may change trained parameters."""
+        """Remembers the current state of a model.
+
+        `held`: values besides the weights that must not change. `weights_change`: the code that is called may change
+        trained parameters.
+        """
         self._tables = [
             _Table(f"{path}." if path else "", kind, now, dict(now))
             for path, module in model.named_modules()
@@ -69,9 +73,11 @@ class Bindings:
         self._constants = [_Constant(each, each.value, _state(each.value)) for each in held if _is_state(each)]
 
     def settle(self, buffers: Sequence[Tensor], weights: Sequence[Tensor] = ()) -> str:
-        """Brings back what a call of the task's code, and its backward, has bound anew. `buffers`, `weights`: the
-        memory of what is carried, and of what is trained if it may change. What can't be carried on, in words, as
-        `problem` has it; empty if there is nothing."""
+        """Puts back tensors that the task's code, or its backward, has replaced, with their new values.
+
+        `buffers`: the memory of the tensors that are not trained. `weights`: the memory of the trained parameters,
+        if these may change. Returns a description of what can't be passed on, as `problem` does, or "".
+        """
         if problem := self.problem():
             return problem
         with torch.no_grad():
@@ -82,18 +88,19 @@ class Bindings:
                         table.now[name] = then
             places = [*zip(self._carried, buffers, strict=True), *zip(self._trained, weights, strict=False)]
             for tensor, place in places:
-                if tensor.data_ptr() != place.data_ptr():  # its data were set
+                if tensor.data_ptr() != place.data_ptr():  # the task has set its .data
                     new = tensor.detach()
                     tensor.data = place
                     tensor.copy_(new)
-                if tensor.grad_fn is not None:  # changed in place by what has a gradient
+                if tensor.grad_fn is not None:  # changed in place by a result with a gradient
                     tensor.detach_()
             for parameter in self._trained:
                 parameter.requires_grad_()
         return ""
 
     def problem(self) -> str:
-        """Says what can't be carried on (`lets the parameter mid.weight be trained, ...`), or nothing."""
+        """Describes the first change that can't be passed on, e.g. "lets the parameter mid.weight be trained, ...";
+        "" if none."""
         for table in self._tables:
             if table.now.keys() != table.then.keys():
                 name = min(table.now.keys() ^ table.then.keys())
@@ -106,7 +113,8 @@ class Bindings:
         return next(filter(None, map(_change, self._constants)), "")
 
     def _difference(self, now: Any, then: Any) -> str:
-        """Compares what is bound to a name with what was; `{}` stands for that."""
+        """Describes a change from the tensor or module `then` to `now`; "" if it is allowed. `{}` stands for its
+        name."""
         shape, dtype = self._shapes.get(id(then), ((), None))
         if not isinstance(now, Tensor) or dtype is None:
             return "puts something else in the place of {}: build_model must make what the model has"
@@ -132,7 +140,7 @@ def _described(dtype: torch.dtype, shape: Sequence[int]) -> str:
 
 
 def _is_state(attribute: Attribute) -> bool:
-    """Tells whether a call could leave something there for the next one."""
+    """Returns whether a call of the task could store something in this attribute for the next call."""
     value = attribute.value
     if isinstance(value, np.ndarray):
         return value.size <= _MOST
@@ -142,12 +150,13 @@ def _is_state(attribute: Attribute) -> bool:
 
 
 def _change(constant: _Constant) -> str:
-    """Names what became of it, as `Bindings.problem` does."""
+    """Describes how a value that must not change has changed, as `Bindings.problem` does; "" if it has not."""
     path, then, now = constant.attribute.path, constant.value, constant.attribute.now
     if isinstance(then, Tensor) and now is then and then.is_leaf and then.requires_grad and then.grad is not None:
         return f"gives {path} a gradient, and nothing trains it: make it a parameter of the model"
     moved = isinstance(then, Tensor) and isinstance(now, Tensor) and now.device != then.device
-    if moved or (_alike(now, then) and (_state(now),) == (constant.state,)):  # NaN is itself
+    # states are compared in tuples, so that the same NaN is equal to itself
+    if moved or (_alike(now, then) and (_state(now),) == (constant.state,)):
         return ""
     if isinstance(then, Tensor):
         return (
@@ -167,10 +176,16 @@ def _change(constant: _Constant) -> str:
 
 
 def _alike(now: object, then: object) -> bool:
+    """Returns whether two values are the same object, or of the same type and no tensors."""
     return now is then or (type(now) is type(then) and not isinstance(then, Tensor))
 
 
 def _state(value: Any) -> object:
+    """Returns a value that differs after a change in place.
+
+    This is the version of a tensor, the content of an array, the length of a container, the state of a random
+    generator, or the value itself.
+    """
     if isinstance(value, Tensor):
         return 0 if value.is_inference() else value._version
     if isinstance(value, np.ndarray):

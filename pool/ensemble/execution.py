@@ -1,4 +1,7 @@
-"""How the members' losses of a batch are computed: a function of weights, batch and step alone (I2)."""
+"""Computes the losses of all members for a batch, as a function of weights, batch and step only (invariant I2).
+
+A member is one network of an ensemble. A run without an ensemble has one member.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +19,22 @@ from pool.task.task import Progress
 
 
 class Execution(Protocol):
-    """The computation of all members of a run, in train mode."""
+    """The interface of computing all members of a run, in train mode."""
 
     def losses(self, batch: TensorBatch, progress: Progress, frozen: Collection[int] = ()) -> Iterator[Tensor]:
-        """Tensors [n], each the losses of the next n members; all members in their order. The caller calls
-        `.sum().backward()` on one, if it requires a gradient, before it asks for the next. Of a frozen member nothing
-        has to be computed: its loss may be any number. Raises PluginError for what a task gives that can't be used."""
+        """Yields tensors [n] with the losses of the next n members, until all members are done, in their order.
+
+        The caller calls `.sum().backward()` on each tensor that requires a gradient before it asks for the next.
+        Losses of frozen members need not be computed and may be any number. Raises PluginError if the task returns
+        something that can't be used.
+        """
 
 
 class OneByOne:
-    """An Execution. Each member computes what it would compute alone, with the same bits; it draws the same numbers
-    (dropout). The forward of one comes after the backward of the one before, whose activations are gone then."""
+    """An Execution that computes one member after the other, with the bits and random numbers of each trained alone.
+
+    The forward pass of a member begins after the backward pass of the previous one, when its activations are freed.
+    """
 
     def __init__(self, members: Sequence[Member], device: torch.device) -> None:
         self._members = members

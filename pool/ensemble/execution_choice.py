@@ -1,7 +1,7 @@
-"""The choice whether the members of an ensemble are computed together or one after the other.
+"""Chooses whether the members (networks) of an ensemble are computed together or one after the other.
 
-The choice decides bits, so it is a function of settings, model, layout of a batch and kind of device alone: all workers
-of a run choose alike, and so does a run that is resumed.
+The choice affects bits. So it depends only on settings, model, layout of a batch and kind of device, and all workers of
+a run, and a resumed run, choose alike.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from pool.task.task import Progress
 
 # By kind of device. CPU: measured (docs/explanation/performance.md). GPU: not measured; ten microseconds of a large
 # one's arithmetic, the time of two kernel launches.
-FEWEST = {"cpu": 8, "cuda": 2}  # members with equal settings: with fewer, torch.func.vmap costs more than it saves
-MOST_WORK = {"cpu": 1 << 20, "cuda": 1 << 28}  # multiply-adds of a member's dense layers in a batch: more keep it busy
-RULE = ", ".join(  # for the fingerprint
+FEWEST = {"cpu": 8, "cuda": 2}  # members with equal settings; with fewer, torch.func.vmap is slower
+MOST_WORK = {"cpu": 1 << 20, "cuda": 1 << 28}  # multiply-adds per batch in a member's dense layers; more fill a device
+RULE = ", ".join(  # text for the run's fingerprint
     f"on {kind} together from {few} members on, up to {MOST_WORK[kind]} multiply-adds" for kind, few in FEWEST.items()
 )
 
 _TOGETHER = "the dense layers of all members are computed together"
 _IN_TURN = "members are computed one after the other"
-_SAID_BY_TORCH = {  # of torch's text: what it means for a model
+_SAID_BY_TORCH = {  # part of torch's error text -> what the model does
     "random operation": "draws random numbers",
     "data-dependent control flow": "decides by numbers that differ from member to member",
     ".item()": "takes numbers out of tensors that differ from member to member",
@@ -44,8 +44,10 @@ _SAID_BY_TORCH = {  # of torch's text: what it means for a model
 
 
 def choose(members: Sequence[Member], schema: BatchSchema, one_by_one: Execution) -> tuple[Execution, str]:
-    """How to compute members, all on one device and in training mode from now on, and why, in one line. `schema`: of
-    the batches."""
+    """Chooses how to compute the members, and returns the Execution with a line that explains the choice.
+
+    All members are on one device, and are in training mode afterwards. `schema`: of the batches.
+    """
     if reason := _obvious_reason(members, schema):
         return one_by_one, f"{_IN_TURN}: {reason}"
     batched = BatchedMembers(members, one_by_one)
@@ -62,7 +64,7 @@ def choose(members: Sequence[Member], schema: BatchSchema, one_by_one: Execution
 
 
 def _obvious_reason(members: Sequence[Member], schema: BatchSchema) -> str:
-    """Why it can't pay to compute them together; empty if it can."""
+    """Explains why computing the members together would not be faster; "" if it may be."""
     device = "cpu" if next(members[0].model.parameters()).device.type == "cpu" else "cuda"
     most_alike = max(map(len, alike(members)))
     if most_alike < FEWEST[device]:
@@ -77,20 +79,23 @@ def _obvious_reason(members: Sequence[Member], schema: BatchSchema) -> str:
 
 
 def dense(model: nn.Module) -> list[nn.Parameter]:
-    """Parameters that are not of sparse layers."""
+    """Returns the parameters of a model that are not in sparse layers."""
     sparse = {id(parameter) for parameter in sparse_parameters(model)}
     return [parameter for parameter in model.parameters() if id(parameter) not in sparse]
 
 
 def _try(batched: BatchedMembers, members: Sequence[Member], batch: TensorBatch) -> None:
-    """Forward and backward that leave nothing behind. Raises what training would."""
+    """Computes forward and backward once, without storing anything. Raises what training would."""
     losses = batched.together(batch, Progress(0, 1))
     if trained := [parameter for parameter in dense(members[0].model) if parameter.requires_grad]:
         torch.autograd.grad(losses.sum(), trained, allow_unused=True)
 
 
 def some_batch(schema: BatchSchema) -> TensorBatch:
-    """A batch that any source may give: in each bag feature 0, with value 1; dense fields 0; buckets of equal size."""
+    """Returns a batch that any source might produce.
+
+    Each bag has feature 0 with value 1, dense fields are 0, and output buckets have equal sizes.
+    """
     (slot,) = allocate_slots(schema, 1)
     rows = {}
     for field in schema.sparse:
@@ -104,7 +109,7 @@ def some_batch(schema: BatchSchema) -> TensorBatch:
 
 
 def _place(batched: BatchedMembers, error: BaseException) -> str:
-    """The innermost module of a model that was at work, or the task."""
+    """Names the innermost module of a model that was being computed when an error occurred, or the task's loss."""
     names = {id(module): name for stack in batched.stacks for name, module in stack.model.named_modules()}
     place = "the task's loss"
     for frame, _ in traceback.walk_tb(error.__traceback__):
@@ -116,6 +121,7 @@ def _place(batched: BatchedMembers, error: BaseException) -> str:
 
 
 def _in_words(error: Exception) -> str:
+    """Explains an error of torch.func.vmap, as what the model does."""
     words = in_words(error)
     return next(
         (meaning for text, meaning in _SAID_BY_TORCH.items() if text in words), f"raises {words} for a batch of zeros"

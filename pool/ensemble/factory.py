@@ -1,4 +1,4 @@
-"""Makes the members of a run, and one module of all their models."""
+"""Builds the members (networks) of a run, and one module that contains all their models."""
 
 from __future__ import annotations
 
@@ -20,9 +20,11 @@ from pool.task.start import of_a_resumed_run
 
 
 def make_members(nets: Sequence[Net], plans: Sequence[Plan], *, on_meta: bool = False) -> Iterator[Member]:
-    """Each model is freshly initialised from seeded generators, as it would be if its member were alone. `plans`: of
-    each; `on_meta`: models have no numbers. Raises ConfigError, also for a model that is not the plan's, and whatever
-    the tasks' own code raises."""
+    """Builds each member with newly initialized weights, the same as if it were trained alone.
+
+    `plans`: of each member. `on_meta`: builds models without values, on torch's meta device. Raises ConfigError,
+    also for a model that does not match its plan, and whatever the tasks' code raises.
+    """
     for m, (net, plan) in enumerate(zip(nets, plans, strict=True)):
         task = make_task(net.task, net.model, net.loss, net.seed)
         model = build_model(task, net.seed, on_meta=on_meta)
@@ -39,8 +41,10 @@ def make_members(nets: Sequence[Net], plans: Sequence[Plan], *, on_meta: bool = 
 
 
 def _compare(model: nn.Module, plan: Plan, begin: str) -> None:
-    """Raises ConfigError for a model of other tensors: they are matched by their place in the plan, and the wrong
-    layers would be trained. `begin`: of their names."""
+    """Raises ConfigError if the tensors of a model are not those of its plan. `begin`: prefix of their names.
+
+    Tensors are matched by their order in the plan, so that other layers would be trained otherwise.
+    """
     for own, planned in zip(specs(model), (plan.parameters, plan.buffers), strict=True):
         for here, there in itertools.zip_longest(own, planned):
             actual = "none" if here is None else described(begin + here.name, here.dtype, here.shape)
@@ -54,12 +58,12 @@ def _compare(model: nn.Module, plan: Plan, begin: str) -> None:
 
 
 def described(name: str, dtype: str, shape: Sequence[int]) -> str:
-    """A tensor, for people."""
+    """Describes name, dtype and shape of a tensor for the user."""
     return f"{name}, {dtype} {' x '.join(map(str, shape)) or 'scalar'}"
 
 
 class Ensemble(nn.Module):
-    """The models of several members, so that their tensors have one order and the names `member.0.weight`."""
+    """A module with the models of several members, whose tensors have names such as `member.0.weight`."""
 
     def __init__(self, models: Sequence[nn.Module]) -> None:
         super().__init__()
@@ -67,5 +71,5 @@ class Ensemble(nn.Module):
 
 
 def joined_model(models: Sequence[nn.Module]) -> nn.Module:
-    """Returns one module of all models; of one model it is that."""
+    """Returns a module that contains all models, or the model itself if there is one only."""
     return models[0] if len(models) == 1 else Ensemble(models)

@@ -1,4 +1,4 @@
-"""One network of a run with its task: asked for losses, and watched for what would change later batches."""
+"""A member: one network of a run with its task, whose calls are watched for effects on later batches."""
 
 from __future__ import annotations
 
@@ -25,16 +25,19 @@ from pool.task.task import MeasuredTask, Progress, Task
 
 @dataclass(frozen=True)
 class Member:
+    """One network of a run with its task, and the seed and settings that both were made with."""
+
     task: Task
     model: nn.Module
-    seed: int  # of first weights, and of what a batch draws: dropout, noise around lambda
-    settings: object  # of its task: one call of the task can serve members with equal ones
-    drawn: GeneratorStates | None = None  # when the model was built
+    seed: int  # of initial weights, and of random numbers in batches (dropout, noise around lambda)
+    settings: object  # of its task; members with equal ones can share a call of the task
+    drawn: GeneratorStates | None = None  # random generators when the model was built
     attributes: list[Attribute] = field(default_factory=list)  # of task and model
-    on_meta: bool = False  # the model was built without numbers
+    on_meta: bool = False  # the model was built without values
 
     def another_model(self) -> nn.Module:
-        """Returns a second model like the member's, its weights without numbers; generators stay as they are."""
+        """Builds a second model like the member's, with weights on the meta device. Random generators are left
+        unchanged."""
         before = GeneratorStates.now()
         model = build_model(self.task, self.seed, on_meta=self.on_meta)
         before.restore()
@@ -42,7 +45,7 @@ class Member:
         return model
 
     def loss(self, batch: TensorBatch, progress: Progress, *, backward: bool) -> Tensor:
-        """Returns the task's loss: one number. Raises PluginError if that can't be used."""
+        """Computes the task's loss of a batch, a single number. Raises PluginError if the result can't be used."""
         with self._watched("loss", self.task.loss):
             loss = self.task.loss(self.model, batch, progress)
             if problem := problem_of(loss, backward=backward):
@@ -50,7 +53,11 @@ class Member:
         return loss
 
     def measure(self, batch: TensorBatch, progress: Progress, collected: Mapping[str, npt.NDArray[Any]]) -> Tensor:
-        """Returns the loss without backward, of a task with metrics; what they need goes into `collected`."""
+        """Computes the loss of a batch without gradients, for a task with metrics. The metrics' arrays go into
+        `collected`.
+
+        Raises PluginError if the result can't be used.
+        """
         assert isinstance(self.task, MeasuredTask)
         validate = self.task.validate
         with self._watched("validate", validate):
@@ -63,7 +70,10 @@ class Member:
 
     @contextmanager
     def _watched(self, name: str, method: Callable[..., Any]) -> Iterator[None]:
-        """Raises PluginError if the task's method, called inside, has changed what later batches depend on (I2)."""
+        """Raises PluginError if the code within the context changes weights or torch's settings.
+
+        Later batches would depend on such a change (invariant I2).
+        """
         weights, settings = self._weights_seen(), _torch_settings()
         yield
         if problem := self._change(weights, settings):
@@ -71,13 +81,15 @@ class Member:
 
     @cached_property
     def _named(self) -> dict[str, nn.Parameter]:
+        """The trained parameters of the model, by name."""
         return dict(trained(self.model))
 
     def _weights_seen(self) -> dict[str, tuple[int, int]]:
-        """Changes with what is done to the weights in place, and with what is put in their stead."""
+        """Returns version and address of each weight, which differ after a change in place or a replacement."""
         return {name: (weight._version, weight.data_ptr()) for name, weight in self._named.items()}
 
     def _change(self, weights: Mapping[str, object], settings: Mapping[str, object]) -> str:
+        """Describes the first change of weights or torch's settings since these were taken; "" if there is none."""
         if now := _first_difference(weights, self._weights_seen()):
             return f"changes {now}: only after_step may change weights"
         if now := _first_difference(settings, _torch_settings()):
@@ -86,7 +98,7 @@ class Member:
 
 
 def problem_of(loss: object, *, backward: bool) -> str:
-    """Why what a task's `loss` gave can't be used; empty if it can."""
+    """Describes why the result of a task's `loss` can't be used; "" if it can."""
     if not isinstance(loss, Tensor):
         return f"gave {type(loss).__name__}, which is no tensor"
     if loss.numel() != 1:
@@ -99,7 +111,7 @@ def problem_of(loss: object, *, backward: bool) -> str:
 
 
 def _torch_settings() -> dict[str, object]:
-    """Returns the settings of torch in this process that a batch must leave as they were."""
+    """Returns the settings of torch in this process that a batch must not change."""
     return {
         "grad mode": torch.is_grad_enabled(),
         "default dtype": torch.get_default_dtype(),
@@ -110,4 +122,5 @@ def _torch_settings() -> dict[str, object]:
 
 
 def _first_difference(before: Mapping[str, object], after: Mapping[str, object]) -> str:
+    """Returns the name of the first value that has changed; "" if none has."""
     return next((name for name, value in before.items() if after[name] != value), "")

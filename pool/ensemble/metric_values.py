@@ -1,4 +1,4 @@
-"""Copies the arrays that a task gives for its metrics into memory that outlives the worker."""
+"""Copies the arrays that a task returns for its metrics into memory that outlives the worker."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from torch import Tensor
 
 
 def collect(result: object, places: Mapping[str, npt.NDArray[Any]]) -> str:
-    """Copies the arrays of what `validate` gave, a loss and arrays by name, to their places. Why it can't be used;
-    empty if it can."""
+    """Copies the arrays in the result of `validate` to `places`, by name. The result is a loss and a mapping of arrays.
+
+    Returns a description of why the result can't be used; "" if it can.
+    """
     if not isinstance(result, tuple) or len(result) != 2 or not isinstance(result[1], Mapping):
         return f"gave {reprlib.repr(result)}: it must be the loss and a mapping of arrays by name"
     arrays = result[1]
@@ -30,7 +32,7 @@ def _names(arrays: Mapping[str, Any]) -> str:
 
 
 def _copy(array: object, place: npt.NDArray[Any]) -> str:
-    """Why it does not fit; empty if it does."""
+    """Copies a tensor to an array. Returns a description of why it does not fit; "" if it does."""
     if not isinstance(array, Tensor):
         return f"{type(array).__name__}, which is no tensor"
     if tuple(array.shape) != place.shape:

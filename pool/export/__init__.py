@@ -1,1 +1,1 @@
-"""Networks that a checkpoint holds: loaded, chosen among the members of an ensemble, exported."""
+"""Loads the networks in a checkpoint, chooses among the members of an ensemble, and exports them."""

@@ -1,4 +1,4 @@
-"""The command line of `pool export`, for processes that never import torch."""
+"""Builds the command line of `pool export`, for processes that never import torch."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ from pool.task.registry import is_bundled
 def export_command(
     checkpoint: Path, output: Path, task: str, weights: str | None, member: int | None = None, *options: str
 ) -> list[str]:
-    """Returns the command that exports a checkpoint's network. `weights`: averaged or newest; None: the averaged ones
-    if the checkpoint has any. `member`: of an ensemble. Raises CheckpointError."""
+    """Returns the command that exports a network of a checkpoint.
+
+    `weights`: averaged or newest; None means the averaged ones if the checkpoint has any. `member`: number of a
+    member of an ensemble. Raises CheckpointError.
+    """
     words = ["export", str(checkpoint), "-o", str(output), *options]
     words += ["--ema"] if weights == "averaged" or (weights is None and _has_average(checkpoint)) else []
     words += [] if member is None else ["--member", str(member)]

@@ -1,4 +1,4 @@
-"""From a checkpoint to the file that the network's user reads."""
+"""Exports a network from a checkpoint to a file for its users, such as a chess engine."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from pool.run_folder.strict_json import printable
 from pool.task.registry import task_module
 from pool.task.task import HeaderTask, ReorderingTask
 
-DESCRIPTION = "Trained with sparsepool."  # of a network that is no one else's
-_HEADERS = {"c": ".h", "rust": ".rs"}  # endings of names, by language
+DESCRIPTION = "Trained with sparsepool."  # of a network that has no description of its own
+_HEADERS = {"c": ".h", "rust": ".rs"}  # suffix by language
 
 
 def export_checkpoint(
@@ -34,15 +34,17 @@ def export_checkpoint(
     onnx: bool = False,
     say: Callable[[str], object] | None = None,
 ) -> Trained:
-    """Writes the network of a checkpoint, or of the newest of a run's folder, and with `header` source code in that
-    language that describes it beside it; returns the network. With `permute`, files of data, its units are first put
-    into a better order, and `say` is told what that gains. With `onnx` the file is an ONNX model, of any task that
-    predicts.
+    """Exports a network of a checkpoint, or of the newest checkpoint of a run, to `output`. Returns the network.
 
-    `description`: text that the file carries; None: that of the file which pool convert made the checkpoint of, else
-    DESCRIPTION. `task`: the caller's name for the task, needed unless it is built in. Raises CheckpointError for a bad
-    checkpoint, ConfigError for another task, and for several members of which none is chosen, UsageError for a name
-    that ends as another format's do, PoolError for weights that the format can't hold.
+    `description`: text in the file; None means the description of the file that `pool convert` made the checkpoint
+    from, or else DESCRIPTION. `task`: the task's name as the caller knows it, required unless the task is built in.
+    `header`: a language, in which source code that describes the network is written beside it. `permute`: data files,
+    by which the network's units are reordered first; `say` is called with the gain. `onnx`: writes an ONNX model, which
+    is possible for each task that predicts.
+
+    Raises CheckpointError for a bad checkpoint. Raises ConfigError for another task, or if there are several members
+    and none is chosen. Raises UsageError for an `output` with the ending of another format. Raises PoolError for
+    weights that the format can't hold.
     """
     trained = load_trained(where, task, choice)
     source = None if header is None else header_path(output, header)
@@ -90,29 +92,36 @@ def header_path(output: Path, language: str) -> Path:
 
 
 def _header(trained: Trained, output: Path, language: str) -> str:
-    """Returns the source code. Raises ConfigError for a task that has none, and whatever the task's own code raises."""
+    """Returns source code that describes the network, in a language.
+
+    Raises ConfigError if the task has none, and whatever the task's code raises.
+    """
     if not isinstance(trained.task, HeaderTask):
         raise ConfigError(f"export: --header: files of the task {printable(trained.name)} have none")
     return trained.task.header(trained.model, output, language)
 
 
 def _reordered(trained: Trained, patterns: Sequence[str]) -> str:
-    """Puts the units into another order. Raises ConfigError for a task that can't, and whatever the task's own code
-    raises."""
+    """Reorders the units of a network by data files. Returns a line about the gain.
+
+    Raises ConfigError if the task can't do it, and whatever the task's code raises.
+    """
     if not isinstance(trained.task, ReorderingTask):
         raise ConfigError(f"export: --permute: the task {printable(trained.name)} can't change the order of units")
     return trained.task.reorder(trained.model, patterns)
 
 
 def _share(output: Path) -> None:
-    """Gives the file the mode of any other of this user: libraries, safetensors among them, make theirs private."""
+    """Sets a file's mode by the umask. Some libraries, such as safetensors, make files that only their owner can
+    read."""
     mask = os.umask(0)
     os.umask(mask)
     output.chmod(0o666 & ~mask)
 
 
 def _check_output(output: Path) -> None:
-    """Raises PoolError for what is no regular file: a pipe would be waited for, a device overwritten."""
+    """Raises PoolError for a path that is no regular file. Writing to a pipe would block, and a device would be
+    overwritten."""
     if output.is_dir():
         raise PoolError(f"{output}: is a folder; name a file")
     if output.exists() and not output.is_file():

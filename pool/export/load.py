@@ -1,7 +1,7 @@
-"""The networks of a checkpoint with their task, as the run would make them again.
+"""Loads the networks of a checkpoint with their task, built as the run built them.
 
-A checkpoint may be somebody else's. Nothing that it names is imported but a task that comes with this program, or that
-the caller names too.
+A checkpoint may come from anybody. Of what it names, only tasks of this program are imported, and others only if the
+caller names them too.
 """
 
 from __future__ import annotations
@@ -45,27 +45,29 @@ from pool.task.task import Task
 
 @dataclass(frozen=True)
 class Trained:
-    """One network."""
+    """A network with its weights and task, loaded from a checkpoint."""
 
     checkpoint: Path
-    config: Mapping[str, Any]  # of its own run, as the checkpoint has it: to be believed as little as the rest
+    config: Mapping[str, Any]  # of its own run, from the checkpoint, so not to be trusted
     name: str  # of the task
     task: Task
     model: nn.Module
-    description: str  # text that its file had, if it was read from one; else empty
-    who: str = ""  # which of the checkpoint's networks it is, in words; empty if there is no choice
-    left_out: str = ""  # which others are no part of a mean with it, and why, in words
+    description: str  # text of the file that the network was read from; "" if there was none
+    who: str = ""  # which of the checkpoint's networks it is, as text; "" if there is no choice
+    left_out: str = ""  # which members a mean leaves out, and why, as text
 
     def __str__(self) -> str:
+        """Returns the path of the checkpoint, and which of its networks it is."""
         return f"{self.checkpoint}, {self.who}" if self.who else str(self.checkpoint)
 
 
 def load_trained(where: Path, task: str | None, choice: Choice = NEWEST) -> Trained:
-    """Loads the network of a checkpoint, or of the newest of a run's folder, for `pool export`.
+    """Loads the network of a checkpoint, or of the newest checkpoint of a run, for `pool export`.
 
-    `task`: the caller's name for the task, needed unless it is built in. Raises CheckpointError for a bad checkpoint,
-    or one without averaged weights where they are chosen, ConfigError for another task, and if several members are
-    there and none is chosen."""
+    `task`: the task's name as the caller knows it, required unless the task is built in. Raises CheckpointError for
+    a bad checkpoint, or if averaged weights are chosen and it has none. Raises ConfigError for another task, or if
+    there are several members and none is chosen.
+    """
     checkpoint = _Checkpoint(where, task, "export", averaged=choice.averaged)
     if choice.average:
         return checkpoint.average()
@@ -76,7 +78,10 @@ def load_trained(where: Path, task: str | None, choice: Choice = NEWEST) -> Trai
 
 
 def load_members(where: Path, task: str | None, verb: str, choice: Choice = NEWEST) -> tuple[Trained, ...]:
-    """Does as `load_trained`, for the command `verb`; loads all members that have not diverged if none is chosen."""
+    """Loads the chosen member of a checkpoint; without a choice all members that have not diverged.
+
+    `verb`: name of the command, for messages. Raises as `load_trained`, but never because no member is chosen.
+    """
     checkpoint = _Checkpoint(where, task, verb, averaged=choice.averaged)
     if choice.member is not None:
         return (checkpoint.chosen(choice.member),)
@@ -85,8 +90,11 @@ def load_members(where: Path, task: str | None, verb: str, choice: Choice = NEWE
 
 
 def first_model(trained: Trained) -> nn.Module | None:
-    """Builds the model with the weights that its run began with; None where they can't be known: of a run that took
-    other ones than its task draws, and of models too large to build twice for a note."""
+    """Builds the model with the weights with which its run began.
+
+    Returns None if these are not known, because the run began with other weights than its task initializes, or if
+    the model is too large to build twice.
+    """
     settings = trained.config.get("model")
     if isinstance(settings, Mapping) and settings.get(KEY):
         return None
@@ -96,13 +104,13 @@ def first_model(trained: Trained) -> nn.Module | None:
             model = build_model(trained.task, seed)
         with torch.no_grad():
             trained.task.initialize(model)
-    except Exception:  # code of the task: it has built this model before
+    except Exception:  # the task's code may fail, though it has built this model before
         return None
     return model
 
 
 def described(members: Sequence[Trained]) -> str:
-    """Names for people the networks that were asked."""
+    """Names the networks that a command uses, for the user."""
     first = members[0]
     if len(members) == 1:
         return f"{first}{first.left_out}"
@@ -110,7 +118,7 @@ def described(members: Sequence[Trained]) -> str:
 
 
 class _Checkpoint:
-    """The networks of a checkpoint."""
+    """The networks of a checkpoint. Raises ConfigError and CheckpointError when it is opened."""
 
     def __init__(self, where: Path, task: str | None, verb: str, *, averaged: bool) -> None:
         self.path = locate(where)
@@ -128,21 +136,21 @@ class _Checkpoint:
 
     @property
     def of_mean(self) -> list[int]:
-        """The members that a mean is of: those that have not diverged, or all."""
+        """The numbers of the members over which a mean is taken: those that have not diverged, or all if all have."""
         return [m for m in range(len(self.members)) if m not in self.diverged]
 
     def chosen(self, member: MemberId) -> Trained:
-        """Returns one member."""
+        """Returns the member with a number, or the best one."""
         return self.member(*choose(self.path, self._weights.state, member))
 
     def member(self, m: int, why: str = "") -> Trained:
-        """Returns one member; `why` it is that one, in words."""
+        """Returns the member with number `m`. `why`: text that explains why it was chosen."""
         who = f"member {m}" if len(self.members) > 1 else ""
         words = [who, why, "averaged weights" if self._averaged else ""]
         return self._made(m, self._tensors_of(m), ", ".join(filter(None, words)))
 
     def average(self) -> Trained:
-        """Returns the average of all members. Raises ConfigError if they have none."""
+        """Returns a network with the mean of all members' weights. Raises ConfigError if they can't be averaged."""
         check_average(self.path, self.members)
         each = {m: self._tensors_of(m) for m in self.of_mean}
         first = self.of_mean[0]
@@ -154,6 +162,8 @@ class _Checkpoint:
         return self._made(first, tensors, f"the average of {len(each)} members{left_out(self.diverged)}")
 
     def _tensors_of(self, m: int) -> dict[str, Tensor]:
+        """Returns the tensors of a member, by their names in its model. Raises CheckpointError if it has no
+        averaged weights."""
         begin = prefix(m, len(self.members))
         tensors = self._weights.tensors
         own = {name.removeprefix(begin): tensor for name, tensor in tensors.items() if name.startswith(begin)}
@@ -162,6 +172,8 @@ class _Checkpoint:
         return own
 
     def _made(self, m: int, tensors: Mapping[str, Tensor], who: str) -> Trained:
+        """Returns the network of a member, with these tensors loaded into its model. `who`: which network it is, as
+        text."""
         task, model = self._model(m)
         self._check(m, tensors, model)
         replace_tensors(model, [tensors[name] for name, _ in all_tensors(model)])
@@ -169,7 +181,7 @@ class _Checkpoint:
         return Trained(self.path, self.members[m], self._name, task, model, description, who)
 
     def _model(self, m: int) -> tuple[Task, nn.Module]:
-        """Returns the model as the run has made it. Raises CheckpointError."""
+        """Builds the task and model of a member as the run did. Raises CheckpointError."""
         module = task_module(self._name)
         config = self.members[m]
         seed = _model_seed(config)
@@ -186,13 +198,13 @@ class _Checkpoint:
                 return task, build_model(task, seed, on_meta=True)
         except PoolError:
             raise
-        except Exception as error:  # code of the task, given what the checkpoint says
+        except Exception as error:  # the task's code may raise anything for a checkpoint's settings
             raise CheckpointError(
                 f"{self.path}: the task can't build the model of its config: {error_line(error)}"
             ) from None
 
     def _check(self, m: int, tensors: Mapping[str, Tensor], model: nn.Module) -> None:
-        """Checks that the tensors are the model's. Raises CheckpointError."""
+        """Raises CheckpointError if tensors do not match a model in name, dtype or shape."""
         begin = prefix(m, len(self.members))
         header = {name: self._weights.header[begin + name] for name in tensors}
         parameters, buffers = specs(model)
@@ -202,7 +214,10 @@ class _Checkpoint:
 
 
 def _mean(tensors: Sequence[Tensor]) -> Tensor:
-    """Adds in double precision, in the order of the members; of what is no real or complex number returns the first."""
+    """Returns the mean of tensors, summed in double precision in the order of members.
+
+    Of tensors that are neither real nor complex (integers) the first is returned.
+    """
     first = tensors[0]
     if not (first.is_floating_point() or first.is_complex()):
         return first
@@ -213,6 +228,7 @@ def _mean(tensors: Sequence[Tensor]) -> Tensor:
 
 
 def _task_name(config: Mapping[str, Any], trusted: str | None, checkpoint: Path, verb: str) -> str:
+    """Returns the name of a checkpoint's task. Raises ConfigError unless it is built in or the caller names it too."""
     name = config.get("task")
     if not isinstance(name, str):
         raise strict_json.not_ours(checkpoint / STATE, "config.task: a name is expected")
@@ -227,13 +243,14 @@ def _task_name(config: Mapping[str, Any], trusted: str | None, checkpoint: Path,
 
 
 def _model_seed(config: Mapping[str, Any]) -> int:
-    """Returns the seed of the member's run; 0 if the config has none."""
+    """Returns the seed of a member's initial weights; 0 if the config has none."""
     run = config.get("run")
     seeds = [run.get(key) for key in ("model_seed", "seed")] if isinstance(run, Mapping) else []
     return next((seed for seed in seeds if isinstance(seed, int) and seed >= 0), 0)
 
 
 def _section(cls: type[Section], values: Any, where: str) -> Section:
+    """Validates a section of a checkpoint's config. Raises CheckpointError."""
     try:
         return cls.model_validate_json(json.dumps(values))
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""The choice among a checkpoint's networks. Free of torch."""
+"""Chooses among the networks in a checkpoint of an ensemble. Free of torch."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _START = f"model.{KEY}"
 
 @dataclass(frozen=True)
 class Choice:
-    """A network of a checkpoint: of an ensemble one member, or the average of all."""
+    """Which network of a checkpoint to use: of an ensemble one member, or the average of all."""
 
     member: MemberId | None = None
     average: bool = False  # of all members' weights
     averaged: bool = False  # the averaged weights (`train.average`) in place of the newest
 
 
-NEWEST = Choice()  # no choice is made
+NEWEST = Choice()  # the newest weights, and no member chosen
 
 
 def parse_member(member: str | None) -> MemberId | None:
@@ -55,7 +55,10 @@ def members_of(checkpoint: Path, state: SavedState) -> list[Mapping[str, Any]]:
 
 
 def choose(checkpoint: Path, state: SavedState, member: MemberId) -> tuple[int, str]:
-    """Returns the number of a member, and if it is the best why, in words. Raises ConfigError, CheckpointError."""
+    """Returns the number of the chosen member, and for the best one the reason, as text.
+
+    Raises ConfigError, CheckpointError.
+    """
     members = members_of(checkpoint, state)
     if member == BEST:
         return _best(checkpoint, state, members)
@@ -64,7 +67,7 @@ def choose(checkpoint: Path, state: SavedState, member: MemberId) -> tuple[int, 
 
 
 def check_one(checkpoint: Path, members: Sequence[Mapping[str, Any]]) -> None:
-    """Checks that there is one member only, where nobody has chosen. Raises ConfigError that lists the members."""
+    """Raises ConfigError, with a list of the members, if there are several members and so a choice is required."""
     if len(members) > 1:
         raise ConfigError(
             f"{checkpoint}: has {len(members)} members: choose with --member M, --member best or --average; they are "
@@ -73,14 +76,14 @@ def check_one(checkpoint: Path, members: Sequence[Mapping[str, Any]]) -> None:
 
 
 def check_member(where: str, member: int, members: int) -> None:
-    """Raises ConfigError if `where` has no such member."""
+    """Raises ConfigError if `where` has no member with this number."""
     if not 0 <= member < members:
         have = "one network, which is member 0" if members == 1 else f"the members 0 to {members - 1}"
         raise ConfigError(f"member {member}: {where} has {have}")
 
 
 def _best(checkpoint: Path, state: SavedState, members: Sequence[Mapping[str, Any]]) -> tuple[int, str]:
-    """Returns the number of the best member, and why, in words. Raises ConfigError if nothing says which it is."""
+    """Returns the number of the best member, and the reason, as text. Raises ConfigError if it can't be determined."""
     if len(members) == 1:
         return 0, ""
     ranking = rank(checkpoint, state)
@@ -103,24 +106,26 @@ def _best(checkpoint: Path, state: SavedState, members: Sequence[Mapping[str, An
 
 
 def diverged_members(state: SavedState) -> dict[int, int]:
-    """Returns the members whose losses are far beyond those they began with, each with the step since which they are;
-    none if all are."""
+    """Returns the members whose training has diverged, each with the step since which it has.
+
+    Returns none if all have diverged.
+    """
     known = enumerate(state.validations.members)
     diverged = {number: member.diverged_at for number, member in known if member.diverged_at is not None}
     return {} if len(diverged) == len(state.validations.members) else diverged
 
 
 def left_out(diverged: Mapping[int, int]) -> str:
-    """Says which members are no part of a mean, and why; empty if there are none."""
+    """Lists the members that a mean leaves out, and why, as the end of a sentence; "" if there are none."""
     named = ", ".join(f"member {member} (diverged at step {step})" for member, step in diverged.items())
     return f", without {named}" if named else ""
 
 
 def check_average(checkpoint: Path, members: Sequence[Mapping[str, Any]]) -> None:
-    """Checks that weights can be averaged: the members have the same model and began with the same weights. Raises
-    ConfigError.
+    """Raises ConfigError if the weights of the members can't be averaged.
 
-    Networks that began with other weights have hidden units in another order: their average is no network.
+    They must have the same model and must have begun with the same weights. Networks that began with different
+    weights have their hidden units in different orders, so that the average of their weights is meaningless.
     """
     keys = _differing(members)
     if own := [key for key in keys if key.startswith("model.")]:
@@ -137,8 +142,10 @@ def check_average(checkpoint: Path, members: Sequence[Mapping[str, Any]]) -> Non
 
 
 def _check_start(checkpoint: Path, start: str) -> None:
-    """Checks that all members began with the weights in `start`: each might have had its own there. Raises
-    ConfigError."""
+    """Raises ConfigError unless all members are known to have begun with the same weights, those in `start`.
+
+    If `start` is an ensemble, each member may have begun with another of its networks.
+    """
     path = Path(os.path.expanduser(start))  # noqa: PTH111 (that of Path raises)
     if not path.exists():
         raise ConfigError(

@@ -1,8 +1,8 @@
-"""A network as an ONNX file: what `pool predict` says of a batch, with the batch's arrays as inputs.
+"""Exports a network as an ONNX file that computes what `pool predict` does, with a batch's arrays as inputs.
 
-torch's exporter records the operations of the task's `predict`. The sparse layer is recorded in plain torch: rows are
-gathered and added up per bag (pool.kernels.sparse). A second batch, of another size, shows that the file computes what
-the network does, before it gets its name.
+torch's exporter records the operations of the task's `predict`. The sparse layer is recorded in plain torch, in which
+rows are gathered and added for each bag (pool.kernels.sparse). Before the file gets its final name, its output is
+compared with the network's, on a batch of another size.
 """
 
 from __future__ import annotations
@@ -40,32 +40,32 @@ if TYPE_CHECKING:
 
 SUFFIX = ".onnx"
 OUTPUT = "prediction"
-TOLERANCE = 1e-5  # of what the file gives: times the largest number, where that is more than 1
-MOST_BYTES = (1 << 31) - (1 << 20)  # of weights: protobuf's messages end at 2 GiB
+TOLERANCE = 1e-5  # largest difference of outputs, relative to the largest output if that is above 1
+MOST_BYTES = (1 << 31) - (1 << 20)  # bytes of weights; a protobuf message has at most 2 GiB
 _MODULES = ("onnx", "onnxscript", "onnxruntime")
 _LOGGERS = ("torch.onnx", "torch.export", "torch.fx", "onnxscript", "onnx_ir")
-_ACTIVE = 5  # features of a bag of the batches that are made up
+_ACTIVE = 5  # most features in a bag of a random batch
 _NO_FORM = re.compile(r"No ONNX function found for <\w+\(op='([^']+)'")
 
 T = TypeVar("T")
-Inputs = dict[str, Tensor]  # by name; see `inputs_of`
+Inputs = dict[str, Tensor]  # arrays by input name; see `inputs_of`
 
 
 def need_onnx() -> None:
-    """Raises ConfigError if a package of the extra is missing."""
+    """Raises ConfigError if a package that ONNX export needs is not installed."""
     if missing := [name for name in _MODULES if importlib.util.find_spec(name) is None]:
         raise ConfigError(f"--onnx needs {missing[0]}: pip install 'sparsepool[onnx]'")
 
 
 def write_onnx(trained: Trained, path: Path, description: str) -> None:
-    """Writes the network's predictions as an ONNX model.
+    """Writes an ONNX model that computes the network's predictions.
 
-    Its inputs are arrays of a batch of any size, named as in loader.stream.schema: `FIELD.offsets` [bags + 1],
-    `FIELD.features` [active] (int64), `FIELD.values` [active] (float32) if the field has values, and each dense number
-    [batch] by its name; fields that the prediction does not ask for are left out. The output is `prediction`.
+    Its inputs are arrays of a batch of any size, named as in loader.stream.schema: `FIELD.offsets` [bags + 1] and
+    `FIELD.features` [active] (int64), `FIELD.values` [active] (float32) if the field has values, and each dense field
+    [batch] by its name. Fields that the prediction does not use are left out. The output is `prediction`.
 
-    Raises ConfigError for a task without `predict`, and for networks with output buckets; PoolError that names the
-    operation for a model that torch can't export, and for a file that gives other numbers than the network.
+    Raises ConfigError for a task without `predict`, and for a network with output buckets. Raises PoolError, with the
+    operation, for a model that torch can't export, and for a file whose output differs from the network's.
     """
     need_onnx()
     config = data_config(trained, (), "export")
@@ -109,7 +109,7 @@ def write_onnx(trained: Trained, path: Path, description: str) -> None:
 
 
 class _Prediction(nn.Module):
-    """The task's `predict` as a function of a batch's arrays."""
+    """Wraps the task's `predict` as a module whose inputs are the arrays of a batch."""
 
     def __init__(self, model: nn.Module, method: Method, schema: BatchSchema) -> None:
         super().__init__()
@@ -126,7 +126,7 @@ class _Prediction(nn.Module):
 
 
 class _Asked(Mapping[str, T]):
-    """Fields, and the names of those that were asked for."""
+    """A mapping of fields that records which names were looked up."""
 
     def __init__(self, fields: Mapping[str, T]) -> None:
         self._fields = fields
@@ -144,7 +144,8 @@ class _Asked(Mapping[str, T]):
 
 
 def _fields_asked(schema: BatchSchema, model: nn.Module, method: Method) -> BatchSchema:
-    """Returns the schema with the fields alone that a prediction asks for: no labels. Raises what `method` does."""
+    """Returns the schema with only the fields that a prediction uses, so without labels. Raises what `method`
+    raises."""
     batch = TensorBatch.from_numpy(random_batch(schema, 2, seed=0))
     sparse, dense = _Asked(batch.sparse), _Asked(batch.dense)
     with torch.no_grad():
@@ -157,7 +158,7 @@ def _fields_asked(schema: BatchSchema, model: nn.Module, method: Method) -> Batc
 
 
 def _sparse_input(field: SparseField, inputs: Inputs) -> SparseInput:
-    """The bags alone: what says in which bags a feature is, serves gradients."""
+    """Makes the input of a sparse layer from arrays. Columns that only gradients need are None."""
     columns = cast(Tensor, None)
     offsets, features = (inputs[f"{field.name}.{name}"] for name in ("offsets", "features"))
     return SparseInput(offsets, features, columns, columns, columns, inputs.get(f"{field.name}.values"))
@@ -175,7 +176,7 @@ def inputs_of(batch: SparseBatch) -> Inputs:
 
 
 def random_batch(schema: BatchSchema, size: int, seed: int) -> SparseBatch:
-    """Returns a batch of made-up samples; bags may be empty, but not all of a field."""
+    """Returns a batch of random samples. Bags may be empty, except a field's first one."""
     rng = np.random.default_rng(seed)
     schema = replace(schema, batch_size=size)
     rows: dict[str, tuple[npt.NDArray[Any], ...]] = {}
@@ -194,6 +195,7 @@ def random_batch(schema: BatchSchema, size: int, seed: int) -> SparseBatch:
 
 
 def _shapes(schema: BatchSchema, inputs: Inputs) -> dict[str, dict[int, Any]]:
+    """Returns the dynamic dimensions of each input, as torch.export takes them."""
     batch = torch.export.Dim("batch")
     shapes: dict[str, dict[int, Any]] = {key: {0: batch} for key in inputs}
     for field in schema.sparse:
@@ -205,9 +207,10 @@ def _shapes(schema: BatchSchema, inputs: Inputs) -> dict[str, dict[int, Any]]:
 
 
 def _refuse_lossy_sums(model: onnx_ir.Model, path: Path) -> None:
-    """Refuses what onnxruntime's kernel for CPUs adds up wrongly with several threads, and a short proof does not show.
+    """Raises PoolError for sums by ScatterND, which onnxruntime's CPU kernel computes wrongly with several threads.
 
-    Raises PoolError."""
+    The proof with a small batch might not show it.
+    """
     nodes = list(model.graph.all_nodes())
     for function in model.functions.values():
         nodes += function.all_nodes()
@@ -220,8 +223,8 @@ def _refuse_lossy_sums(model: onnx_ir.Model, path: Path) -> None:
 
 
 def _prove(path: Path, model: nn.Module, method: Method, batch: SparseBatch) -> None:
-    """Raises PoolError if the file gives other numbers for the batch than the network."""
-    import onnxruntime  # late: an extra
+    """Raises PoolError if the output of the file for a batch differs from the network's by more than TOLERANCE."""
+    import onnxruntime  # imported late, because it is an optional dependency
 
     with torch.no_grad():
         expected = method(model, TensorBatch.from_numpy(batch)).numpy()
@@ -238,7 +241,8 @@ def _prove(path: Path, model: nn.Module, method: Method, batch: SparseBatch) -> 
 
 
 def _cause(error: BaseException) -> str:
-    """Says why torch can't, by the first of a chain of errors: which operation it is, or where the model's code is."""
+    """Explains why torch can't export a model, by the first error in the chain: the operation, or the place in the
+    code."""
     while error.__cause__ is not None:
         error = error.__cause__
     if (missing := _NO_FORM.search(str(error))) is not None:
@@ -252,12 +256,13 @@ def _cause(error: BaseException) -> str:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without what the exporter tells of its own work."""
+    """Suppresses the exporter's messages within the context."""
     levels = {name: logging.getLogger(name).level for name in _LOGGERS}
     try:
         for name in levels:
             logging.getLogger(name).setLevel(logging.CRITICAL)
-        with warnings.catch_warnings(), redirect_stderr(io.StringIO()):  # a graph that can't be recorded is printed
+        # the exporter prints a graph that it can't record
+        with warnings.catch_warnings(), redirect_stderr(io.StringIO()):
             warnings.simplefilter("ignore")
             yield
     finally:

@@ -1,5 +1,4 @@
-"""The task and the data of a checkpoint's run, as predictions need them: the method that says something of a batch, and
-the settings that batches are made with."""
+"""Provides the `predict` method and the data settings of a checkpoint's run, which predictions need."""
 
 from __future__ import annotations
 
@@ -23,7 +22,8 @@ Method = Callable[[nn.Module, TensorBatch], torch.Tensor]
 
 
 def method_of(trained: Trained, verb: str) -> Method:
-    """Returns the task's `predict`. Raises ConfigError."""
+    """Returns the task's `predict`. `verb`: name of the command. Raises ConfigError if there is none or it can't be
+    called."""
     method = getattr(trained.task, "predict", None)
     if method is None:
         raise ConfigError(
@@ -37,8 +37,11 @@ def method_of(trained: Trained, verb: str) -> Method:
 
 
 def data_config(trained: Trained, changes: Sequence[Change], verb: str, sections: Sequence[str] = ("data",)) -> Config:
-    """Returns the settings of the run's `sections`. Code that the checkpoint names is imported only if `changes` name
-    it."""
+    """Returns the settings of the run's `sections` as a config, with `changes` applied.
+
+    Code that the checkpoint names is imported only if `changes` name it too. `verb`: name of the command. Raises
+    ConfigError.
+    """
     data = trained.config.get("data")
     if not isinstance(data, Mapping):
         raise strict_json.not_ours(trained.checkpoint, "config.data: a section is expected")

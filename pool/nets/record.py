@@ -1,4 +1,4 @@
-"""nets/record.jsonl: the state of each step's nets, written by the supervisor, and what is left to do."""
+"""Reads and writes nets/record.jsonl, the supervisor's record of exported nets, and determines what is left to do."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LONGEST = 1 << 26  # bytes
 
 
 class Net(Enum):
-    """The state of one step's nets. A step that the record does not have is still to be exported."""
+    """The state of the nets of one step. A step that is not on record is still to be exported."""
 
     WRITTEN = "written"  # the command has still to be run, if there is one
     NOT_WRITTEN = "not written"  # the export failed, and is not tried again
@@ -26,12 +26,15 @@ class Net(Enum):
 
 
 def net_name(step: int, suffix: str, member: int | None = None) -> str:
-    """Returns the name of a net's file; `member`: of an ensemble."""
+    """Returns the file name of a net. `member`: its number in an ensemble."""
     return f"step-{step:09d}{'' if member is None else f'.member-{member}'}{suffix}"
 
 
 def read_record(run: Path) -> dict[int, Net]:
-    """Returns the states by step, none without a file. Lines that are none of a record are ignored. Raises OSError."""
+    """Returns the recorded states by step; empty if there is no record.
+
+    Lines that are not valid are ignored. Raises OSError.
+    """
     states: dict[int, Net] = {}
     try:
         text = files.read_all(run / NETS / RECORD, _LONGEST)
@@ -45,26 +48,28 @@ def read_record(run: Path) -> dict[int, Net]:
 
 
 def write_record(run: Path, states: Mapping[int, Net]) -> None:
-    """Replaces the record, on the disk when this returns. Raises OSError."""
+    """Replaces the record, and syncs it to the disk. Raises OSError."""
     make_folder(run / NETS)
     lines = (f"{json.dumps({'step': step, 'is': net.value})}\n" for step, net in sorted(states.items()))
     files.replace_file(run / NETS / RECORD, "".join(lines).encode())
 
 
 def still_to_export(run: Path, every: int) -> Callable[[int], bool]:
-    """Returns a function that tells whether the nets of a step, one for each `every` steps (0: none), are not on record
-    yet. It raises OSError."""
+    """Returns a function that tells whether the nets of a step still have to be exported. The function raises OSError.
+
+    Nets are exported every `every` steps (0: none).
+    """
     return lambda step: every > 0 and step > 0 and step % every == 0 and step not in read_record(run)
 
 
 @dataclass
 class NetPlan:
-    """Decides which nets are exported next, and with which the command is run: each in the order of the steps."""
+    """Decides which nets to export next, and for which nets to run the command, both in the order of steps."""
 
-    every: int  # steps, 0: no nets
-    has_command: bool  # there is `train.on_export`
+    every: int  # steps between nets; 0: no nets
+    has_command: bool  # `train.on_export` is set
     states: dict[int, Net]
-    checkpoints: Collection[int] = ()  # steps of those on the disk
+    checkpoints: Collection[int] = ()  # steps of the checkpoints on the disk
     postponed: set[int] = field(default_factory=set)  # steps whose nets a resumed run exports: the disk was full
 
     @property
@@ -75,18 +80,21 @@ class NetPlan:
 
     @property
     def to_try(self) -> list[int]:
-        """Steps whose nets the command has still to be run with, ascending. None after one that is postponed: the
-        metrics take its numbers in the order of the steps."""
+        """Steps for whose nets the command has still to be run, ascending, without those after a postponed step.
+
+        The metrics record the command's numbers in the order of steps.
+        """
         written = sorted(step for step, net in self.states.items() if self.has_command and net is Net.WRITTEN)
         return [step for step in written if step < min(self.postponed, default=step + 1)]
 
     @property
     def unsettled(self) -> list[int]:
-        """Steps of whose nets something is left to do, ascending."""
+        """Steps whose nets have still to be exported or tried, ascending."""
         return sorted([*self.to_export, *self.to_try])
 
     @property
     def next_trial(self) -> int | None:
-        """The step with whose nets the command is run next; None also while an earlier one is still to be exported."""
+        """The step for whose nets the command is run next; None if there is none, or if an earlier step is to be
+        exported first."""
         step = min(self.to_try, default=None)
         return None if step is None or min(self.to_export, default=step) < step else step

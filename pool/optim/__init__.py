@@ -1,4 +1,7 @@
-"""Optimizers, bucket by bucket; and our own, to be chosen by dotted name (`optimizer.name = "pool.optim.Adam"`)."""
+"""Runs the optimizer of each bucket (parameters that are stepped together), and has optimizers of its own.
+
+The classes below are chosen by dotted name, e.g. `optimizer.name = "pool.optim.Adam"`.
+"""
 
 from pool.optim.adagrad import RowwiseAdagrad
 from pool.optim.adam import Adam, AdamW, SparseAdam

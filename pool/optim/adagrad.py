@@ -1,4 +1,4 @@
-"""Adagrad with one number of state for each row of a table: half of what the table itself takes, or far less."""
+"""Row-wise Adagrad: its state has one number for each row of a table, instead of one for each weight."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ _RULE = Rule(NativeKernels(_native.adagrad, _native.adagrad_rows))
 
 
 class RowwiseAdagrad(NativeOptimizer):
-    """Row-wise Adagrad for tables, of which it reads and writes touched rows only; other parameters are stepped as by
-    torch.optim.Adagrad with lr_decay = 0.
+    """Row-wise Adagrad for tables, of which only rows touched by the batch are read and written.
 
-    A row's accumulator gets the mean of its gradient's squares (Gupta, Bengio and Weston, JMLR 15, 2014; Naumov et al.,
-    arXiv 1906.00091); the row moves by lr * gradient / (sqrt(accumulator) + eps). State: `sum`, [rows, 1] of a table,
-    else shaped as the parameter. Weight decay is added to the gradient, and reaches touched rows only. ValueError for
-    parameters that are not float32 on a CPU, and for hyperparameters out of range. What a task does to a table in
-    `after_step`: as in SparseAdam.
+    Parameters that are no tables are stepped as by torch.optim.Adagrad with lr_decay = 0.
+
+    A row's accumulator adds up the mean of the squares of its gradient (Gupta, Bengio and Weston, JMLR 15, 2014;
+    Naumov et al., arXiv 1906.00091). The row moves by lr * gradient / (sqrt(accumulator) + eps). State: `sum`,
+    [rows, 1] for a table, else shaped as the parameter. Weight decay is added to the gradient, so it reaches touched
+    rows only. Raises ValueError for parameters that are not float32 on a CPU, and for hyperparameters out of range.
+    For changes of a table in a task's `after_step` the rule of SparseAdam holds.
     """
 
     touched_only = True

@@ -1,6 +1,7 @@
-"""Adam that adds up its own gradients: sums of batches, moments and the new weights in one native pass over memory.
+"""Adam, AdamW and SparseAdam, which sum the gradients of batches and step in one native pass over memory.
 
-SparseAdam is another algorithm: rows of a table that no batch of the step touched stay as they are, moments included.
+SparseAdam is another algorithm: it leaves rows of a table that no batch of the step touched as they are, with their
+moments.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pool.optim.native import Group, NativeOptimizer, Pass, State, check_not_neg
 
 
 class AdamNumbers(NamedTuple):
-    """The constants of a step of Adam, as pool/kernels/rules.cuh has them."""
+    """The constants of one step of Adam, as pool/kernels/rules.cuh uses them."""
 
     mean_rate: float
     square_keep: float
@@ -33,7 +34,7 @@ class AdamNumbers(NamedTuple):
 
 
 def adam_numbers(group: Group, step: float, epsilon: float) -> AdamNumbers:
-    """Returns those of step number `step`, from 1."""
+    """Returns the constants of step number `step`, counted from 1."""
     beta1, beta2 = group["betas"]
     decoupled, decay = group["decoupled_weight_decay"], group["weight_decay"]
     return AdamNumbers(
@@ -49,6 +50,7 @@ def adam_numbers(group: Group, step: float, epsilon: float) -> AdamNumbers:
 
 
 def _stepped(old: Tensor, states: Sequence[Tensor], gradient: Tensor, constants: Sequence[float]) -> Sequence[Tensor]:
+    """Computes a step of Adam with torch's operations. Returns the new weights and moments."""
     step, (mean, square) = AdamNumbers(*constants), states
     gradient = gradient + old * step.decay
     weights = old * step.shrink
@@ -61,9 +63,10 @@ ADAM = Rule(NativeKernels(_native.adam, _native.adam_rows), "Adam", _stepped)
 
 
 class Adam(NativeOptimizer):
-    """torch.optim.Adam (AdamW with decoupled_weight_decay) to float32 rounding, for float32 parameters.
+    """torch.optim.Adam (with decoupled_weight_decay AdamW) to float32 rounding, for float32 parameters.
 
-    The state is named and shaped as torch's. ValueError for other parameters, and for hyperparameters out of range.
+    Its state has the names and shapes of torch's. Raises ValueError for other parameters, and for hyperparameters
+    out of range.
     """
 
     on_devices = True
@@ -101,11 +104,15 @@ class Adam(NativeOptimizer):
         return Pass(ADAM, [state["exp_avg"], state["exp_avg_sq"]], adam_numbers(group, step, epsilon))
 
     def _epsilon(self, group: Group, step: float, *, is_table: bool) -> float:  # noqa: ARG002
+        """Returns the eps that the native pass adds to the root of the second moment."""
         epsilon: float = group["eps"]
         return epsilon
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Raises ValueError for what another optimizer has left, unless it is torch's Adam or AdamW."""
+        """Restores a saved state. The state of torch's Adam or AdamW is accepted, too.
+
+        Raises ValueError if the state is another optimizer's, or uses amsgrad or maximize.
+        """
         for group in state["param_groups"]:
             group.setdefault("decoupled_weight_decay", isinstance(self, AdamW))
         super().__setstate__(state)
@@ -130,13 +137,13 @@ class AdamW(Adam):
 
 
 class SparseAdam(Adam):
-    """torch.optim.SparseAdam to float32 rounding, for tables too large for dense steps: touched rows alone are read and
-    written.
+    """torch.optim.SparseAdam to float32 rounding, which reads and writes only rows touched by the batch.
 
-    The moments of other rows do not decay meanwhile, and their weights do not move. Unlike in Adam, epsilon is added
-    before the bias correction. Parameters that are no tables are stepped as by Adam. Weight decay, which torch's has
-    not, reaches touched rows only. A task that changes a table in `after_step` must do it by operations on the
-    parameter itself, not on its `.data`: else the pool does not see it.
+    It is for tables that are too large for dense steps. In rows that no batch touches the moments do not decay and the
+    weights do not move. Unlike in Adam, epsilon is added before the bias correction. Parameters that are no tables are
+    stepped as by Adam. Weight decay, which torch.optim.SparseAdam does not have, reaches touched rows only. A task that
+    changes a table in `after_step` must use operations on the parameter itself and not on its `.data`, because the pool
+    does not notice changes of the latter.
     """
 
     touched_only = True
@@ -147,7 +154,7 @@ class SparseAdam(Adam):
 
 
 def check_betas(betas: object) -> None:
-    """Raises ValueError for what is no pair of rates of averages."""
+    """Raises ValueError unless `betas` is a pair of numbers from 0 to below 1."""
     if not isinstance(betas, tuple | list) or len(betas) != 2 or not all(_is_beta(beta) for beta in betas):
         raise ValueError(f"betas must be two numbers from 0 to below 1, not {reprlib.repr(betas)}")
 

@@ -1,9 +1,10 @@
-"""Optimizer and learning rate schedule: one instance of each per bucket, so that buckets step one by one.
+"""Keeps one optimizer and one learning rate schedule for each bucket, so that buckets are stepped independently.
 
-Any torch.optim-compatible class by dotted name. Its state becomes plain tensors and numbers (I7): tensors are
-named `parameter/key`, the rest is JSON. A table that is several buckets has one tensor of each kind, as if it were
-whole, and each bucket's optimizer works on its rows of it. Where the buckets lie on several devices, each device has
-the rows of its own.
+A bucket is a set of parameters that are stepped together. Every class compatible with torch.optim can be used, by its
+dotted name. State is saved as tensors, named `parameter/key`, and plain data that is stored as JSON (invariant I7). A
+large table is cut into several buckets of rows. Its state is saved as one tensor of each kind, and each bucket's
+optimizer works on its rows of that tensor. Where the buckets lie on several devices, each device keeps the state of its
+own rows.
 """
 
 from __future__ import annotations
@@ -38,8 +39,11 @@ _OF_CODE = (ArithmeticError, AssertionError, AttributeError, LookupError, NameEr
 
 
 class BucketOptimizers:
-    """`parameters[b]`: what the optimizer of bucket b steps, in the bucket's order: parameters of the model, or, of a
-    table that is several buckets, one of its own for some rows."""
+    """The optimizers and schedules of all buckets of a model.
+
+    `parameters[b]` are the parameters that the optimizer of bucket b steps, in the bucket's order. They are
+    parameters of the model. A bucket of some rows of a table has a parameter of its own for these rows.
+    """
 
     def __init__(
         self,
@@ -49,10 +53,16 @@ class BucketOptimizers:
         schedule: Schedule,
         elsewhere: Mapping[tuple[Bucket, int], Tensor] | None = None,
     ) -> None:
-        """`parameters`: of the model, in the plan's order; `elsewhere`: what a bucket holds of a parameter, by index,
-        where it is stepped on another device than the model's. Raises ConfigError."""
+        """Makes an optimizer, and a schedule if one is set, for each bucket of the plan.
+
+        `parameters`: parameters of the model, in the plan's order. `elsewhere`: by bucket and parameter index, the
+        memory of a bucket's part of a parameter that is stepped on another device than the model's.
+
+        Raises ConfigError for a class or arguments that can't be used.
+        """
 
         def part(index: int, bucket: Bucket) -> nn.Parameter:
+            """Returns the part of the model's parameter `index` that a bucket steps."""
             whole = parameters[index]
             if elsewhere is not None and (bucket, index) in elsewhere:
                 return nn.Parameter(elsewhere[bucket, index])
@@ -64,7 +74,8 @@ class BucketOptimizers:
         self._elementwise = config.name in ELEMENTWISE
         self._groups = Groups(config, plan)
         self.parameters = [[part(index, bucket) for index in bucket.parameters] for bucket in plan.buckets]
-        self._order = [self._groups.order(bucket.parameters) for bucket in plan.buckets]  # in which it counts them
+        # parameter indices in the order in which each optimizer has them
+        self._order = [self._groups.order(bucket.parameters) for bucket in plan.buckets]
         self._optimizers = [
             self._groups.optimizer(dict(zip(bucket.parameters, members, strict=True)))
             for bucket, members in zip(plan.buckets, self.parameters, strict=True)
@@ -73,8 +84,8 @@ class BucketOptimizers:
             if isinstance(optimizer, NativeOptimizer):
                 tables = (plan.parameters[index].sparse_field is not None for index in bucket.parameters)
                 optimizer.tables = frozenset(itertools.compress(members, tables))
-        self._whole: dict[str, Tensor] = {}  # state of tables that are several buckets, by `parameter/key`
-        self._devices: dict[str, set[torch.device]] = {}  # that a parameter is stepped on, by name
+        self._whole: dict[str, Tensor] = {}  # state of whole tables that are cut into buckets, by `parameter/key`
+        self._devices: dict[str, set[torch.device]] = {}  # devices on which a parameter is stepped, by its name
         for bucket, members in zip(plan.buckets, self.parameters, strict=True):
             for index, parameter in zip(bucket.parameters, members, strict=True):
                 self._devices.setdefault(plan.parameters[index].name, set()).add(parameter.device)
@@ -83,19 +94,25 @@ class BucketOptimizers:
 
     @property
     def learning_rate(self) -> float:
+        """Returns the learning rate in force, of the parameters that are in no `optimizer.groups`."""
         return float(self._optimizers[0].param_groups[0]["lr"])
 
     @contextlib.contextmanager
     def stepping(self, bucket: int) -> Iterator[Any]:
-        """Yields the bucket's optimizer for a step: with each group's own learning rate, and with its new state moved
-        into the whole tables' afterwards."""
+        """Yields the optimizer of a bucket for one step.
+
+        Within the context each parameter group has its own learning rate. Afterwards state that the optimizer has
+        made for rows of a table is moved into the state of the whole table.
+        """
         with own_rates(self._optimizers[bucket]):
             yield self._optimizers[bucket]
         self._join(bucket)
 
     def step(self, bucket: int) -> None:
-        """Updates the bucket's parameters; those whose grad is None are left alone, as in torch. Raises RunError for an
-        error of the optimizer's code, which would come again in the coordinator's next life."""
+        """Steps the parameters of a bucket. Parameters without a gradient are not changed, as in torch.
+
+        Raises RunError if the optimizer's code fails, since a restarted coordinator would fail in the same way.
+        """
         with self.stepping(bucket) as optimizer:
             try:
                 optimizer.step()
@@ -103,20 +120,24 @@ class BucketOptimizers:
                 raise RunError(f"optimizer.name: {self._name}: fails: {in_words(error)}") from error
 
     def of(self, bucket: int) -> Any:
-        """The bucket's optimizer."""
+        """Returns the optimizer of a bucket."""
         return self._optimizers[bucket]
 
     def end_step(self, step: int) -> None:
-        """Moves the schedule on as often as is due after all buckets of step `step`. Raises RunError if it can't."""
+        """Advances the schedules as often as is due after step `step`, when all buckets were stepped.
+
+        Raises RunError if the code of a schedule fails.
+        """
         for _ in range(self._schedule.due(step), self._schedule.due(step + 1)):
             self.step_schedule(step)
 
     def step_schedule(self, step: int) -> None:
-        """Moves the schedule on, after step `step`. Raises RunError if it can't."""
+        """Advances the schedules once, after step `step`. Raises RunError if the code of a schedule fails."""
         for scheduler in self.schedulers:
             self._move(scheduler, step)
 
     def _move(self, scheduler: Any, step: int) -> None:
+        """Advances one schedule. Raises RunError, with its key in the config, if its code fails."""
         try:
             scheduler.step()
         except Exception as error:  # it would raise again in the coordinator's next life
@@ -124,8 +145,11 @@ class BucketOptimizers:
             raise RunError(f"{part}: fails after step {step + 1}: {in_words(error)}") from error
 
     def follow_length(self, step: int) -> None:
-        """Puts a schedule in shares of train.steps, which has changed before step `step`, where it would be in a run
-        that has had this length from the start. Raises RunError if it can't, CheckpointError."""
+        """Adapts a schedule that is given in shares of train.steps to a new length of the run, from step `step` on.
+
+        The schedule gets the position and rates that it would have if the run had had this length from the start.
+        Raises RunError if its code fails, and CheckpointError.
+        """
         if not self._schedule.in_shares:
             return
         first = self._optimizers[0]
@@ -135,26 +159,31 @@ class BucketOptimizers:
         self.move_schedule_to(step)
 
     def move_schedule_to(self, step: int) -> None:
-        """Moves a schedule that has just been made to its place before step `step`. Raises RunError if it can't,
-        CheckpointError."""
+        """Advances a schedule that was just made to its position before step `step`.
+
+        Raises RunError if the code of the schedule fails, and CheckpointError.
+        """
         if not self.schedulers:
             return
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch's, that the optimizer has not been stepped since
+            warnings.simplefilter("ignore")  # torch warns that the optimizer was not stepped
             for _ in range(self._schedule.due(step)):
                 self._move(self.schedulers[0], step - 1)
         plain = json.loads(json.dumps(self.state()[1]))
         self.take_numbers({key: plain[key][:1] * len(plain[key]) for key in ("groups", "schedulers")})
 
     def set_rates(self, rate: Callable[[float], float]) -> None:
-        """Each group's learning rate becomes `rate` of it. Raises CheckpointError if the schedule can't go on from
-        that."""
+        """Sets the learning rate of each parameter group to `rate(current rate)`.
+
+        Raises CheckpointError if the schedule can't continue from the new rates.
+        """
         _, plain = self.state()
         self.take_numbers(with_rates(json.loads(json.dumps(plain)), rate))
 
     @property
     def divided(self) -> dict[str, list[Tensor]]:
-        """State whose rows lie on several devices, by `parameter/key`: the parts, in the rows' order."""
+        """Optimizer state of tables whose rows lie on several devices, by `parameter/key`, as a list of parts in
+        row order."""
         parts: dict[str, list[Tensor]] = {}
         for bucket, members, optimizer in zip(self._plan.buckets, self.parameters, self._optimizers, strict=True):
             if self._is_divided(bucket):
@@ -165,8 +194,11 @@ class BucketOptimizers:
         return parts
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Returns tensors by `parameter/key`, and the rest as plain data. Tensors that are `divided` are on the meta
-        device. Raises CheckpointError for what has no place in a checkpoint."""
+        """Returns the state as tensors, by `parameter/key`, and the rest as plain data.
+
+        Of tensors in `divided` only the shape is returned, on the meta device. Raises CheckpointError for state that a
+        checkpoint can't store.
+        """
         tensors: dict[str, Tensor] = {}
         divided = {name: _shape_of(parts) for name, parts in self.divided.items()}
         numbers: dict[str, dict[str, Any]] = {}
@@ -201,7 +233,10 @@ class BucketOptimizers:
         }
 
     def override(self, override: Override) -> None:
-        """Changes numbers of the state, between two steps, unless this has been done. Raises CheckpointError."""
+        """Applies a user's override of a number of optimizer or schedule, unless it was applied before.
+
+        Called between two steps. Raises CheckpointError.
+        """
         if override in self._overrides:
             return
         _, plain = self.state()
@@ -209,7 +244,8 @@ class BucketOptimizers:
         self._overrides.append(override)
 
     def take_numbers(self, plain: Mapping[str, Any]) -> None:
-        """Takes parameter groups and schedules from changed plain data. Raises CheckpointError."""
+        """Sets parameter groups and schedules from changed plain data, as `state` returns it. Raises
+        CheckpointError."""
         with _fitting():
             for optimizer, groups in zip(self._optimizers, plain["groups"], strict=True):
                 for group, saved in zip(optimizer.param_groups, groups, strict=True):
@@ -219,8 +255,12 @@ class BucketOptimizers:
             self._load_schedules(plain["schedulers"])
 
     def load_state(self, tensors: Mapping[str, Tensor], plain: Mapping[str, Any]) -> None:
-        """The inverse of `state`. Raises CheckpointError if it does not fit this optimizer, or these buckets."""
-        own_numbers = plain["groups"] is None  # a stage's that says others than the checkpoint had
+        """Restores what `state` returned.
+
+        If `plain["groups"]` is None, groups and schedules keep the numbers of the config. Raises CheckpointError if
+        the state does not fit the optimizer or the buckets.
+        """
+        own_numbers = plain["groups"] is None  # a stage sets numbers other than the checkpoint's
         if not own_numbers and len(plain["groups"]) != len(self._optimizers):
             raise CheckpointError(
                 f"optimizer state is of {len(plain['groups'])} buckets, and the config makes {len(self._optimizers)}: "
@@ -248,7 +288,7 @@ class BucketOptimizers:
                 ]
                 optimizer.load_state_dict({**entries, "state": state, "param_groups": groups})
                 for group, own in zip(optimizer.param_groups, own_groups, strict=True):
-                    check_group(own, group)  # another optimizer's would fail in the first step
+                    check_group(own, group)  # a group of another optimizer would fail in the first step
             if not own_numbers:
                 self._load_schedules(plain["schedulers"])
         self._overrides = [Override(**entry) for entry in plain.get("overrides", ())]
@@ -258,7 +298,10 @@ class BucketOptimizers:
             load_schedule(scheduler, entry)
 
     def _check_names(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
-        """Each entry belongs to a parameter; of optimizers that compute each number by itself its shape is known."""
+        """Raises ValueError if an entry of a saved state belongs to no parameter.
+
+        For optimizers in ELEMENTWISE, whose state has known shapes, shapes and numbers of steps are checked, too.
+        """
         parameters = {parameter.name: parameter for parameter in self._plan.parameters}
         if unknown := numbers.keys() - parameters.keys():
             raise ValueError(f"it has numbers of {printable(min(unknown))}, which is no parameter")
@@ -277,7 +320,8 @@ class BucketOptimizers:
     def _state_of(
         self, bucket: Bucket, index: int, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """A parameter's entries; of a table that is several buckets, the bucket's rows."""
+        """Returns the state of a parameter in a bucket, by key. If the bucket is some rows of a table, only these
+        rows."""
         parameter = self._plan.parameters[index]
         prefix = f"{parameter.name}/"
         entries = dict(numbers[parameter.name])
@@ -286,23 +330,23 @@ class BucketOptimizers:
                 if bucket.rows is not None and _has_rows(tensor, parameter.shape):
                     if not self._is_divided(bucket):
                         self._whole[name] = tensor
-                    tensor = rows_of(tensor, bucket)  # which moves to the device of the bucket's parameter
+                    tensor = rows_of(tensor, bucket)  # load_state_dict moves it to the device of the parameter
                 elif bucket.rows is not None:
                     tensor = tensor.clone()  # each bucket counts its own steps
                 entries[name.removeprefix(prefix)] = tensor
         return entries
 
     def _is_divided(self, bucket: Bucket) -> bool:
-        """Tells whether it is some rows of a table whose others lie on other devices, too."""
+        """Returns whether a bucket is some rows of a table that lies on several devices."""
         return bucket.rows is not None and len(self._devices[self._plan.parameters[bucket.parameters[0]].name]) > 1
 
     def _where_it_lies(self, name: str, saved: Tensor) -> Tensor:
-        """A tensor of the state on the device of its parameter, if that is one."""
+        """Moves a saved tensor to the device of its parameter, unless the parameter lies on several devices."""
         devices = self._devices[name.rpartition("/")[0]]
         return saved.to(next(iter(devices))) if saved.dim() and len(devices) == 1 else saved
 
     def _join(self, b: int) -> None:
-        """State that an optimizer has made for some rows of a table moves into its place in the whole."""
+        """Moves state that an optimizer has made for some rows of a table into the tensor for the whole table."""
         bucket = self._plan.buckets[b]
         if bucket.rows is None or self._is_divided(bucket):
             return
@@ -321,28 +365,33 @@ class BucketOptimizers:
 
 
 def _own_entries(state_dict: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the entries of an optimizer's state_dict that its class adds to torch's two."""
+    """Returns the entries of an optimizer's state_dict besides `state` and `param_groups`, which its class has
+    added."""
     return {key: value for key, value in state_dict.items() if key not in ("state", "param_groups")}
 
 
 def no_place(optimizer: str, what: str) -> str:
-    """Formats the refusal of an optimizer that keeps what a checkpoint can't hold."""
+    """Formats the error message for an optimizer whose state a checkpoint can't store."""
     return f"optimizer.name: {optimizer}: keeps {what}, and a checkpoint has no place for that: take another optimizer"
 
 
 def _has_rows(state: Tensor, parameter: Sequence[int]) -> bool:
-    """Tells whether a tensor of the state has numbers for each row of the parameter: as many as that, or one."""
+    """Returns whether a tensor of the state has a row for each row of the parameter, of the same width or of width
+    1."""
     return tuple(state.shape) in (tuple(parameter), (parameter[0], 1))
 
 
 def _shape_of(parts: Sequence[Tensor]) -> Tensor:
-    """Returns the shape of parts that lie one after the other."""
+    """Returns a tensor on the meta device with the shape of the concatenated parts."""
     return parts[0].new_empty((sum(map(len, parts)), *parts[0].shape[1:]), device="meta")
 
 
 @contextlib.contextmanager
 def _fitting() -> Iterator[None]:
-    """Whatever goes wrong in classes of the user's choice that are given what may be anything is a CheckpointError."""
+    """Turns every exception within the context into CheckpointError.
+
+    A class that the user has chosen may raise anything when it is given unsuitable state.
+    """
     try:
         yield
     except Exception as error:

@@ -1,4 +1,4 @@
-"""AdamW as the trainer bullet has it."""
+"""AdamW with limits for the weights, as in the trainer bullet."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _RULE = Rule(NativeKernels(_native.clipped_adamw, _native.clipped_adamw_rows))
 
 
 class ClippedAdamW(NativeOptimizer):
-    """AdamW whose averages are not corrected for the zeros that they begin with, and that keeps every weight between
-    `min_weight` and `max_weight`; decay and limits apply to biases too. The defaults are bullet's.
+    """AdamW without bias correction that keeps every weight between `min_weight` and `max_weight`.
 
-    The first steps are larger than torch.optim.AdamW's: with the default betas 3.2 times at the first, 6.5 times at the
-    tenth, less than 1 % after 4,000. State: `exp_avg` and `exp_avg_sq`, shaped as the parameter. Of a table all
-    rows are stepped, as by Adam. ValueError for parameters that are not float32 on a CPU, and for hyperparameters out
-    of range.
+    Weight decay and limits apply to biases too. The defaults are those of the trainer bullet. Without bias
+    correction the first steps are larger than torch.optim.AdamW's. With the default betas the first step is 3.2
+    times as large, the tenth 6.5 times, and after 4,000 steps the difference is less than 1 %. State: `exp_avg` and
+    `exp_avg_sq`, shaped as the parameter. Of a table all rows are stepped, as by Adam. Raises ValueError for
+    parameters that are not float32 on a CPU, and for hyperparameters out of range.
     """
 
     entries: ClassVar[frozenset[str]] = frozenset({"exp_avg", "exp_avg_sq"})

@@ -1,5 +1,7 @@
-"""Optimizers that compute each number by itself, or each row of a table: it may be stepped in parts, and the bits
-are the same."""
+"""Lists the optimizers that compute each number, or each row of a table, independently of all others.
+
+With these a parameter can be stepped in several parts, and the result has the same bits.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Optimizers and schedulers, made with the arguments of a config."""
+"""Constructs optimizers and schedulers with the arguments of a config."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pool.errors import ConfigError
 
 
 class Settings(Protocol):
-    """A section that names a class and its arguments."""
+    """A section of the config that names a class and its arguments."""
 
     @property
     def name(self) -> str | None: ...
@@ -19,8 +19,10 @@ class Settings(Protocol):
 
 
 def construct(make: Any, first: Any, config: Settings, key: str) -> Any:
-    """Returns what the class `make` makes of `first` and the config's arguments. Raises ConfigError that names the
-    key."""
+    """Calls the class `make` with `first` and the config's arguments, and returns the instance.
+
+    Raises ConfigError, with the key, for whatever the class raises.
+    """
     try:
         return make(first, **tuples(config.args))
     except (Exception, SystemExit) as error:  # a class of the user's choice may raise anything
@@ -28,5 +30,6 @@ def construct(make: Any, first: Any, config: Settings, key: str) -> Any:
 
 
 def tuples(args: Mapping[str, Any]) -> dict[str, Any]:
-    """TOML and JSON have lists where torch expects tuples (betas)."""
+    """Returns the arguments with lists replaced by tuples. torch expects tuples (betas), which TOML and JSON do not
+    have."""
     return {key: tuple(value) if isinstance(value, list) else value for key, value in args.items()}

@@ -1,4 +1,4 @@
-"""FTRL-proximal: sparse weights by L1, each coordinate with a learning rate of its own."""
+"""FTRL-proximal, which makes weights sparse by L1 and has a learning rate for each coordinate."""
 
 from __future__ import annotations
 
@@ -17,14 +17,16 @@ _RULE = Rule(NativeKernels(_native.ftrl, _native.ftrl_rows))
 
 
 class FTRL(NativeOptimizer):
-    """FTRL-proximal per coordinate (McMahan et al., "Ad click prediction: a view from the trenches", KDD 2013,
-    algorithm 1), of tables touched rows only.
+    """FTRL-proximal per coordinate, which reads and writes only rows of tables that a batch touched.
 
-    lr, beta, l1 and l2 are the paper's alpha, beta, lambda1 and lambda2. State: `linear` and `square`, its z and n,
-    shaped as the parameter. The first weights are kept: z begins as what they follow from, so layers that may not
-    begin at zero can be trained too. Weights are a function of z, n and lr: a touched row jumps when lr changes, and
-    forgets what `after_step` did to it. ValueError for parameters that are not float32 on a CPU, and for
-    hyperparameters out of range.
+    The algorithm is number 1 of McMahan et al., "Ad click prediction: a view from the trenches", KDD 2013. lr, beta, l1
+    and l2 are the paper's alpha, beta, lambda1 and lambda2. State: `linear` and `square`, the paper's z and n, shaped
+    as the parameter.
+
+    The initial weights are kept, because z starts at the value that leads to these weights. So layers that must not
+    start at zero can be trained, too. Weights are a function of z, n and lr. So a touched row jumps when lr changes,
+    and loses changes that a task's `after_step` has made. Raises ValueError for parameters that are not float32 on a
+    CPU, and for hyperparameters out of range.
     """
 
     touched_only = True

@@ -1,8 +1,9 @@
-"""The groups of tensors that an optimizer steps with other arguments (`optimizer.groups`).
+"""Parameter groups: tensors that the optimizer steps with arguments of their own (`optimizer.groups`).
 
-Every bucket's optimizer has the same groups, the rest first, though some be empty: their numbers are those of all
-buckets. Each holds the learning rate of the rest, so that whatever changes rates acts on all of them alike; the share
-of it that a group has is applied while it is stepped.
+The optimizer of every bucket (parameters that are stepped together) has the same parameter groups, even if some are
+empty, so that group numbers mean the same everywhere. Group 0 has the tensors that no pattern matches. Every group
+stores the learning rate of group 0, so that whatever changes rates acts on all groups alike. A group's own rate is a
+share of it, which is applied only during its step.
 """
 
 from __future__ import annotations
@@ -23,21 +24,29 @@ from pool.exchange.plan import Plan
 from pool.optim.factory import construct
 from pool.optim.names import load_class
 
-SHARE = "lr_share"  # of a group, of the rest's learning rate
+SHARE = "lr_share"  # entry of a group: its learning rate as a share of group 0's
 
 
 @dataclass(frozen=True)
 class _Settings:
+    """Name and arguments of an optimizer, as `construct` expects them."""
+
     name: str
     args: Mapping[str, Any]
 
 
 class Groups:
-    """Makes the optimizer of each bucket. `own`: the arguments that each group sets."""
+    """Makes the optimizers of buckets with their parameter groups.
+
+    `own` are the names of the arguments that each of `optimizer.groups` sets.
+    """
 
     def __init__(self, config: OptimizerConfig, plan: Plan) -> None:
-        """Raises ConfigError that names the key: for a class that can't be used, or a pattern that matches no tensor of
-        the plan."""
+        """Loads the optimizer's class and assigns each tensor of the plan to a group.
+
+        Raises ConfigError, with the key, for a class or arguments that can't be used, or a pattern that matches no
+        tensor of the plan.
+        """
         self._config = config
         self._make = load_class(config.name, "optimizer.name")
         if callable(getattr(self._make, "train", None)) and callable(getattr(self._make, "eval", None)):
@@ -50,12 +59,15 @@ class Groups:
         self._args = [self._checked(index) for index in range(len(config.groups))]
 
     def order(self, parameters: Sequence[int]) -> list[int]:
-        """Returns numbers of parameters in the order in which their bucket's optimizer has them: by group, then as the
-        model has them, so that an optimizer of all parameters adds up in the order of a plain loop."""
+        """Sorts parameter indices of a bucket by group, then by their order in the model.
+
+        This is the order in which the bucket's optimizer gets them. An optimizer that sums over all parameters
+        thereby sums in the order of a plain loop.
+        """
         return sorted(parameters, key=lambda index: (self._group_of[index], index))
 
     def optimizer(self, parameters: Mapping[int, nn.Parameter]) -> Any:
-        """Returns that of a bucket; `parameters`: by number. Raises ConfigError."""
+        """Returns a new optimizer for a bucket. `parameters`: the bucket's parameters by index. Raises ConfigError."""
         if not self._config.groups:
             ordered = [parameters[index] for index in self.order(list(parameters))]
             return construct(self._make, ordered, self._config, "optimizer.args")
@@ -69,7 +81,10 @@ class Groups:
         return construct(self._make, members, self._config, "optimizer.args")
 
     def _checked(self, index: int) -> dict[str, Any]:
-        """Returns the arguments of a group as torch takes them."""
+        """Returns the arguments of a group as torch takes them, with its learning rate as a share of the optimizer's.
+
+        Raises ConfigError if the optimizer refuses an argument.
+        """
         key, own = f"optimizer.groups.{index}.args", self._config.groups[index].args
         example = [nn.Parameter(torch.zeros(1))]
         rest = construct(self._make, example, self._config, "optimizer.args").param_groups[0]
@@ -87,7 +102,7 @@ class Groups:
 
 @contextlib.contextmanager
 def own_rates(optimizer: Any) -> Iterator[None]:
-    """Within it, each group has its own learning rate."""
+    """Sets each group's own learning rate within the context, and restores the common rate afterwards."""
     rates = [(group, group["lr"]) for group in optimizer.param_groups if group.get(SHARE, 1.0) != 1.0]
     for group, rate in rates:
         group["lr"] = rate * group[SHARE]
@@ -97,7 +112,12 @@ def own_rates(optimizer: Any) -> Iterator[None]:
 
 
 def _group_of(config: OptimizerConfig, names: Sequence[str]) -> list[int]:
-    """Returns the group of each tensor, 0 for the rest. Raises ConfigError for a pattern that matches none."""
+    """Returns the group number of each tensor: 1 for the first of `optimizer.groups`, 0 for tensors that match no
+    pattern.
+
+    Raises ConfigError for a pattern that matches no tensor, and for a group of which earlier groups take all
+    tensors.
+    """
     own = [without_prefix(name) for name in names]
     for index, group in enumerate(config.groups):
         for pattern in group.tensors:

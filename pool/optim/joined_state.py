@@ -1,4 +1,4 @@
-"""The state of all members' optimizers as one, as checkpoints hold it, and each member's part of that."""
+"""Joins the optimizer states of an ensemble's members (networks) for a checkpoint, and splits them again."""
 
 from __future__ import annotations
 
@@ -11,11 +11,15 @@ from pool.config.tree import Config
 from pool.exchange.layout import prefix
 from pool.exchange.plan import Plan
 
-State = tuple[Mapping[str, Tensor], Mapping[str, Any]]  # as `BucketOptimizers.state` gives it
+State = tuple[Mapping[str, Tensor], Mapping[str, Any]]  # as `BucketOptimizers.state` returns it
 
 
 def joined_state(states: Sequence[State]) -> State:
-    """Tensors and numbers go by name; groups and schedulers by bucket; overrides are the same for all."""
+    """Joins the optimizer states of all members into one, as checkpoints store it.
+
+    Tensors and numbers are merged by name. Groups, entries and schedulers are concatenated, since they are lists by
+    bucket (parameters that are stepped together). Overrides are the same for all members.
+    """
     tensors = {name: tensor for named, _ in states for name, tensor in named.items()}
     plain = [plain for _, plain in states]
     return tensors, {
@@ -28,14 +32,17 @@ def joined_state(states: Sequence[State]) -> State:
 
 
 def _joined_entries(plain: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Returns the entries of each bucket; none if no optimizer has any."""
+    """Returns the concatenated entries of all buckets; an empty list if no optimizer has any."""
     if not any(each["entries"] for each in plain):
         return []
     return [entries for each in plain for entries in each["entries"] or [{}] * len(each["groups"])]
 
 
 def states_of(configs: Sequence[Config], plans: Sequence[Plan], state: State) -> list[State]:
-    """The inverse of `joined_state`. What does not fit goes to one of the members, whose optimizers refuse it."""
+    """Splits a joined state into the states of the members, as the inverse of `joined_state`.
+
+    What belongs to no member goes to one of them, so that its optimizers refuse it with an error.
+    """
     tensors, plain = state
     members = len(plans)
     has_groups = plain["groups"] is not None
@@ -59,7 +66,10 @@ def states_of(configs: Sequence[Config], plans: Sequence[Plan], state: State) ->
 
 
 def _of_member(m: int, members: int, named: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the entries with the member's prefix; the first member gets what has none of the prefixes, too."""
+    """Returns the entries whose name begins with a member's prefix.
+
+    The first member gets entries without any member's prefix, too.
+    """
     own = {name: value for name, value in named.items() if name.startswith(prefix(m, members))}
     if m > 0:
         return own

@@ -1,4 +1,4 @@
-"""Classes of optimizers and schedules by dotted name, with a suggestion for a name that is not quite one."""
+"""Loads classes of optimizers and schedules by dotted name, and suggests a name for one that is misspelled."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from typing import Any
 from loader.plugins.registry import load
 from pool.errors import ConfigError
 
-PLACES = {"optimizer": ("torch.optim", "pool.optim"), "schedule": ("torch.optim.lr_scheduler",)}  # by section
+# modules in which to look for similar names, by section of the config
+PLACES = {"optimizer": ("torch.optim", "pool.optim"), "schedule": ("torch.optim.lr_scheduler",)}
 _NO_CHOICE = ("Optimizer", "LRScheduler", "_LRScheduler")
 
 
 def load_class(name: str, key: str) -> Any:
-    """The class of a dotted name. Raises ConfigError naming the config key."""
+    """Imports and returns the class with a dotted name. Raises ConfigError with the config's key."""
     module, _, class_name = name.rpartition(".")
     try:
         if not module:
@@ -29,7 +30,7 @@ def load_class(name: str, key: str) -> Any:
 
 
 def _suggestion(name: str, key: str) -> str:
-    """Words for the end of a message; empty if nothing is like it."""
+    """Returns the end of an error message that suggests a similar class name; "" if none is similar."""
     known: dict[str, list[str]] = {}  # by class name in small letters
     for place in PLACES.get(key.partition(".")[0], ()):
         for known_name, value in vars(importlib.import_module(place)).items():

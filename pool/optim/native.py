@@ -1,4 +1,4 @@
-"""The base of our own optimizers: they add up their gradients themselves, in one native pass over memory."""
+"""The base class of this project's optimizers, which sum gradients and step in one native pass over memory."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from pool.kernels.rule import Rule, step
 Group = Mapping[str, Any]
 State = dict[str, Any]
 
-_LOWEST, _HIGHEST = 1.18e-38, 3.4e38  # that float32 holds as normal numbers
+_LOWEST, _HIGHEST = 1.18e-38, 3.4e38  # about the smallest and largest normal numbers of float32
 
 
 @dataclass(frozen=True)
 class Pass:
-    """How one parameter is stepped: by a rule, with tensors of the state and the constants of the step."""
+    """How a parameter is stepped: the rule, the tensors of its state, and the constants of this step."""
 
     rule: Rule
     states: Sequence[Tensor]
@@ -33,18 +33,20 @@ class Pass:
 
 
 class NativeOptimizer(torch.optim.Optimizer):
-    """Float32 parameters on a CPU, some optimizers also on an accelerator; ValueError for others.
+    """Base class of optimizers for float32 parameters on a CPU, some also on an accelerator.
 
-    `step` takes the gradient from `.grad`, as any optimizer; the pool calls `fold_and_step`, which takes the gradients
-    as they lie. Both give the same bits, for any number of threads. Who makes it says in `tables` which parameters are
-    tables, whose gradient is made of touched rows; a table may be stepped in parts, each some rows of it.
+    `step` takes gradients from `.grad`, as every optimizer does. The pool calls `fold_and_step` instead, which takes
+    the gradients of batches where they lie in memory and adds them up. Both give the same bits, for any number of
+    threads. The attribute `tables` is set by the caller and names the parameters that are tables, whose gradients
+    have touched rows only. A table may be stepped in several parts, each of some rows. Raises ValueError for other
+    parameters.
     """
 
-    touched_only: ClassVar[bool] = False  # whether a table's untouched rows are left alone, so that nobody writes them
+    touched_only: ClassVar[bool] = False  # whether a step never changes untouched rows of a table
     on_devices: ClassVar[bool] = False  # steps parameters on an accelerator, too, with the same bits
-    whole_norm: ClassVar[bool] = False  # is given the norm of the whole gradient before each step
-    added: ClassVar[Mapping[str, Any]] = {}  # settings that older states lack, with what was done then
-    entries: ClassVar[frozenset[str]]  # of a parameter's state
+    whole_norm: ClassVar[bool] = False  # needs the norm of the whole gradient before each step
+    added: ClassVar[Mapping[str, Any]] = {}  # settings that older states lack, with the value that these imply
+    entries: ClassVar[frozenset[str]]  # keys of a parameter's state
 
     # torch's own, without the decorator that hides them from torch.compile: it imports torch._dynamo, 1 s of imports
     add_param_group = inspect.unwrap(torch.optim.Optimizer.add_param_group)
@@ -53,7 +55,7 @@ class NativeOptimizer(torch.optim.Optimizer):
     zero_grad = inspect.unwrap(torch.optim.Optimizer.zero_grad)
 
     def __init__(self, params: Iterable[nn.Parameter], defaults: dict[str, Any]) -> None:
-        self._numbers = frozenset(defaults)  # of a group; torch adds some of its own
+        self._numbers = frozenset(defaults)  # names of a group's settings; torch adds some of its own
         super().__init__(params, defaults)
         self.tables: frozenset[nn.Parameter] = frozenset()
         self._group_of = {parameter: group for group in self.param_groups for parameter in group["params"]}
@@ -66,24 +68,27 @@ class NativeOptimizer(torch.optim.Optimizer):
 
     @property
     def shown_every(self) -> int:
-        """The number of steps at whose multiples the weights are to be looked at."""
+        """The interval in steps at whose multiples the weights may be validated, averaged and exported."""
         return 1
 
     @abstractmethod
     def first_state(self, old: Tensor, group: Group, *, is_table: bool) -> State:
-        """Returns the state of a parameter before its first step, whose weights are `old`."""
+        """Returns the initial state of a parameter, whose weights are `old` before its first step."""
 
     @abstractmethod
     def one_pass(self, state: State, group: Group, *, is_table: bool) -> Pass:
-        """Counts the parameter's next step, and returns how it is made."""
+        """Advances the step count in `state`, and returns the rule, tensors and constants of a parameter's next
+        step."""
 
     def take_norm(self, squares: float, size: int) -> None:
-        """Takes the squares of the next step's whole gradient, added up, and how many numbers that has; of an optimizer
-        with `whole_norm`."""
+        """Sets the norm of the next step's whole gradient. Called for optimizers with `whole_norm` only.
+
+        `squares`: sum of the squares of the gradient's numbers. `size`: how many numbers these are.
+        """
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
-        """Steps every parameter that has a gradient, all rows of tables. A closure is refused: TypeError."""
+        """Steps every parameter that has a gradient, of tables all rows. Raises TypeError for a closure."""
         if closure is not None:
             raise TypeError("this optimizer takes no closure")
         for parameter in self._group_of:
@@ -101,10 +106,12 @@ class NativeOptimizer(torch.optim.Optimizer):
         first_row: int = 0,
         scale: float = 1.0,
     ) -> None:
-        """Writes the parameter: a step from `old` with the sum of the gradients along the tree, times `scale`.
+        """Adds up gradients of batches along the reduction tree, multiplies by `scale`, and steps the parameter from
+        `old`.
 
-        All are shaped as the parameter, contiguous; `old` may be the parameter itself. Rows that a gradient defines are
-        numbered so that the parameter's first is `first_row`.
+        The new weights are written to the parameter. All tensors are contiguous and shaped as the parameter, and
+        `old` may be the parameter itself. For gradients of some rows, `first_row` is the number of the parameter's
+        first row in the whole table.
         """
         self._opt_called = True  # schedulers ask for it
         job = Fold(gradients, scale, first_row, self.touched_only)
@@ -117,7 +124,10 @@ class NativeOptimizer(torch.optim.Optimizer):
         step(how.rule, parameter.data, old, how.states, job, how.constants)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Raises ValueError for what another optimizer has left."""
+        """Restores a saved state, with defaults for settings that older states lack.
+
+        Raises ValueError if the state is another optimizer's.
+        """
         for group in state["param_groups"]:
             group.update({**self.added, **group})
         super().__setstate__(state)
@@ -132,14 +142,14 @@ class NativeOptimizer(torch.optim.Optimizer):
 
 
 def check_not_negative(**numbers: float) -> None:
-    """Raises ValueError that names the first that is, or is no number that float32 can hold."""
+    """Raises ValueError, with the name, unless every number is at least 0 and within the range of float32."""
     for name, value in numbers.items():
         if not 0 <= as_number(name, value) <= _HIGHEST:
             raise ValueError(f"{name} must not be negative: {reprlib.repr(value)}; allowed: 0 to {_HIGHEST:.3g}")
 
 
 def check_positive(**numbers: float) -> None:
-    """Raises ValueError that names the first that is not, or is no number that float32 can hold."""
+    """Raises ValueError, with the name, unless every number is positive and a normal number of float32."""
     for name, value in numbers.items():
         if not _LOWEST <= as_number(name, value) <= _HIGHEST:
             raise ValueError(
@@ -148,14 +158,14 @@ def check_positive(**numbers: float) -> None:
 
 
 def check_finite(**numbers: float) -> None:
-    """Raises ValueError that names the first that is no number that float32 can hold."""
+    """Raises ValueError, with the name, unless every number is within the range of float32."""
     for name, value in numbers.items():
         if not -_HIGHEST <= as_number(name, value) <= _HIGHEST:
             raise ValueError(f"{name} must be a finite number, not {reprlib.repr(value)}; allowed: +-{_HIGHEST:.3g}")
 
 
 def as_number(name: str, value: Any) -> float:
-    """The value. Raises ValueError for what is no number."""
+    """Returns the value, or raises ValueError if it is no number."""
     if not isinstance(value, Real):
         raise ValueError(f"{name} must be a number, not {reprlib.repr(value)}")
     return value  # type: ignore[return-value]

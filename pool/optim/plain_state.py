@@ -1,7 +1,6 @@
-"""Checks whether numbers out of a checkpoint can be those of an optimizer or a schedule: compared with a fresh one's
-own.
+"""Checks the numbers of a saved optimizer or schedule against those of a newly made one, before they are restored.
 
-What is let in here is worked with in every step, by classes that look at nothing twice.
+Wrong kinds of values would otherwise fail, or go unnoticed, in the optimizer's steps, which check nothing.
 """
 
 from __future__ import annotations
@@ -12,11 +11,15 @@ from typing import Any
 
 from pool.run_folder.strict_json import printable
 
-_PER_GROUP = ("base_lrs", "_last_lr")  # of a schedule
+_PER_GROUP = ("base_lrs", "_last_lr")  # entries of a schedule with a value for each parameter group
 
 
 def check_group(own: Mapping[str, Any], saved: Mapping[str, Any]) -> None:
-    """Raises ValueError that names the entry: `saved` must have those of `own`, of the same kinds."""
+    """Raises ValueError, with the entry's name, if a saved parameter group does not match `own`, that of a new
+    optimizer.
+
+    `saved` must have all entries of `own`, with values of the same kinds.
+    """
     if missing := own.keys() - saved.keys():
         raise ValueError(f"it has no {min(missing)}")
     for key, value in own.items():
@@ -30,7 +33,10 @@ def check_group(own: Mapping[str, Any], saved: Mapping[str, Any]) -> None:
 
 
 def check_entries(own: Mapping[str, Any], saved: Mapping[str, Any]) -> None:
-    """Checks the entries that a class adds to its state_dict. Raises ValueError that names the entry."""
+    """Checks entries that an optimizer's class adds to its state_dict. Raises ValueError, with the entry's name.
+
+    `saved` must have the entries of `own`, those of a new optimizer, with values of the same kinds.
+    """
     if own.keys() != saved.keys():
         raise ValueError(f"its entries are {printable(', '.join(saved))}, where {', '.join(own)} are usual")
     for key, value in own.items():
@@ -39,7 +45,8 @@ def check_entries(own: Mapping[str, Any], saved: Mapping[str, Any]) -> None:
 
 
 def check_schedule(own: Mapping[str, Any], saved: Mapping[str, Any]) -> None:
-    """Raises ValueError that names the entry."""
+    """Raises ValueError, with the entry's name, if the saved state of a schedule does not match `own`, that of a
+    new one."""
     for key, value in saved.items():
         if key in own and not _fits(own[key], value):
             raise ValueError(
@@ -53,8 +60,10 @@ def check_schedule(own: Mapping[str, Any], saved: Mapping[str, Any]) -> None:
 
 
 def _fits(own: Any, saved: Any) -> bool:
-    """Tells whether two are of one kind; bool and None are one (foreach, fused), and what is None in a fresh one may
-    have become anything."""
+    """Returns whether a saved value is of the same kind (number, text, list, table) as the value in a new object.
+
+    A bool may have become None (foreach, fused), and what is None in a new object may have become anything.
+    """
     if own is None:
         return True
     if isinstance(own, bool):
@@ -66,6 +75,6 @@ def _fits(own: Any, saved: Any) -> bool:
     if isinstance(own, tuple | list):
         return isinstance(saved, tuple | list) and (not own or all(_fits(own[0], value) for value in saved))
     if isinstance(own, Mapping):
-        example = next(iter(own.values()), None)  # of entries that come and go, such as milestones
+        example = next(iter(own.values()), None)  # for entries that change their keys, such as milestones
         return isinstance(saved, Mapping) and all(_fits(own.get(key, example), value) for key, value in saved.items())
     return True

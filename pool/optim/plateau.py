@@ -1,4 +1,4 @@
-"""The rule of `[schedule.plateau]` that a config asks for."""
+"""Makes the rule of `[schedule.plateau]`, which reduces the learning rate when validations stop improving."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from pool.metrics.layout import Measured
 
 
 def plateau_rule(config: Config, measured: Measured) -> ReduceOnPlateau | None:
-    """None if validations do not change the learning rate. Raises ConfigError for a metric that is not measured."""
+    """Returns the rule that a config sets; None if validations do not change the learning rate.
+
+    Raises ConfigError if the metric is not measured in this run.
+    """
     plateau = config.schedule.plateau
     if plateau.patience is None:
         return None

@@ -16,23 +16,28 @@ from pool.kernels.rule import Rule, root
 from pool.optim.adam import check_betas
 from pool.optim.native import Group, NativeOptimizer, Pass, State, as_number, check_not_negative, check_positive
 
-_LOWEST_NORM = 1e-7  # of the variance
+_LOWEST_NORM = 1e-7  # lower limit of the root of the mean variance
 
 
 class RangerLite(NativeOptimizer):
     """RangerLite to float32 rounding, for float32 parameters (official-stockfish/nnue-pytorch 9f72946,
     model/optimizers/ranger_lite.py).
 
-    Two means of the gradient take turns (Xie et al., arXiv 2103.17182), `momentum` is their k; without
-    `positive_negative` there is one, `odd_mean`, as Adam has it. Every `lookahead_steps` steps the weights go a share
-    `lookahead_alpha` of the way from the slow ones to where they are, and both are the same then (Zhang et al., arXiv
-    1907.08610). Weight decay is divided by the root of the mean variance of all parameters, but not without
-    `stable_weight_decay`. State: `step`; `odd_mean` and `even_mean`, of the steps that they are changed in;
-    `exp_avg_sq`; `slow`; `square_norm`, the sum of `exp_avg_sq` over all parameters. ValueError for other parameters,
-    and for hyperparameters out of range.
+    Positive-negative momentum: two means of the gradient are updated in turns (Xie et al., arXiv 2103.17182, where
+    `momentum` is k). Without `positive_negative` there is one mean, `odd_mean`, as in Adam.
 
-    What is validated, averaged and exported is to be the slow weights: after steps that are multiples of
-    `lookahead_steps` the weights are these. Steps are counted by parameter: all must have a gradient in each step.
+    Lookahead: every `lookahead_steps` steps the weights become the slow weights, moved by a share `lookahead_alpha` of
+    the way to the current ones (Zhang et al., arXiv 1907.08610). Slow and current weights are the same then.
+
+    Weight decay is divided by the root of the mean variance of all parameters, unless `stable_weight_decay` is off.
+
+    State: `step`; `odd_mean` and `even_mean`, each updated in such steps; `exp_avg_sq`; `slow`; `square_norm`, the
+    decayed mean of the squared norm of the whole gradient, which is the sum of `exp_avg_sq` over all parameters. Raises
+    ValueError for other parameters, and for hyperparameters out of range.
+
+    The slow weights are the ones to validate, average and export. The weights are the slow weights after steps that
+    are multiples of `lookahead_steps`. Steps are counted by parameter, so all parameters must have a gradient in
+    each step.
     """
 
     on_devices = True
@@ -82,13 +87,14 @@ class RangerLite(NativeOptimizer):
 
     def first_state(self, old: Tensor, group: Group, *, is_table: bool) -> State:  # noqa: ARG002
         means = {name: torch.zeros_like(old) for name in ("odd_mean", "even_mean", "exp_avg_sq")}
-        # no tensor: torch brings those of a loaded state to the type of their parameter
+        # square_norm is no tensor, because torch converts loaded tensors to the dtype of their parameter
         return {"step": torch.zeros(()), **means, "slow": old.clone(), "square_norm": 0.0}
 
     def take_norm(self, squares: float, size: int) -> None:
         self._squares, self._size = squares, size
 
     def one_pass(self, state: State, group: Group, *, is_table: bool) -> Pass:  # noqa: ARG002
+        """Advances the step count and the squared norm. Returns how the step is made, with lookahead if it is due."""
         beta1, beta2 = group["betas"]
         rate = group["lr"]
         state["step"] += 1
@@ -127,6 +133,7 @@ class RangerLite(NativeOptimizer):
 
 
 def _stepped(old: Tensor, states: Sequence[Tensor], gradient: Tensor, constants: Sequence[float]) -> Sequence[Tensor]:
+    """Computes a step without lookahead by torch's operations. Returns the new weights, mean and squares."""
     mean_rate, square_keep, square_rate, mean_share, other_share, step_size, root_scale, epsilon, shrink = constants
     mean, square, other = states
     weights = old * shrink
@@ -139,6 +146,7 @@ def _stepped(old: Tensor, states: Sequence[Tensor], gradient: Tensor, constants:
 def _looked_ahead(
     old: Tensor, states: Sequence[Tensor], gradient: Tensor, constants: Sequence[float]
 ) -> Sequence[Tensor]:
+    """Computes a step with lookahead by torch's operations. Returns the new weights, mean, squares and slow weights."""
     *of_step, fast_share, slow_share = constants
     mean, square, slow, other = states
     weights, mean, square = _stepped(old, [mean, square, other], gradient, of_step)

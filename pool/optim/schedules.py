@@ -1,7 +1,7 @@
-"""The learning rate schedule of one optimizer: a scheduler, or parts one after the other; saved, and gone on with.
+"""Makes, saves and restores the learning rate schedule of an optimizer: one scheduler, or several in sequence.
 
-torch's SequentialLR is not used: it makes all its schedulers at once, each of which changes the rate, and begins a part
-through `step(epoch)`, which not every class understands.
+torch's SequentialLR is not used. It makes all its schedulers at once, each of which changes the rate, and starts each
+through `step(epoch)`, which not every class supports.
 """
 
 from __future__ import annotations
@@ -23,11 +23,13 @@ _OF_TORCH = torch.optim.lr_scheduler.__name__
 
 
 class Parts:
-    """Schedulers one after the other, each as if it were the only one: it begins with the rate of the optimizer's
-    arguments. A part without a class keeps that rate."""
+    """A sequence of schedulers, each of which runs as if it were the only one.
+
+    Each part starts from the learning rate in the optimizer's arguments. A part without a class keeps that rate.
+    """
 
     def __init__(self, optimizer: Any, config: Schedule) -> None:
-        """Raises ConfigError that names the part."""
+        """Loads the classes of all parts and starts the first. Raises ConfigError with the key of the part."""
         self.last_epoch = 0  # steps done, of all parts
         self.begins = first_steps(config.parts)
         self._optimizer = optimizer
@@ -41,10 +43,11 @@ class Parts:
 
     @property
     def where(self) -> str:
-        """The key of the part that is in force, and its class."""
+        """The config's key of the current part, and its class."""
         return f"schedule.parts.{self._index}.name: {self._parts[self._index].name}"
 
     def step(self) -> None:
+        """Advances by one step, to the next part if that begins now."""
         self.last_epoch += 1
         if self.begins[self._index] == self.last_epoch:
             self._scheduler = self._begin()
@@ -52,11 +55,15 @@ class Parts:
             self._scheduler.step()
 
     def state_dict(self) -> dict[str, Any]:
+        """Returns the position, the initial rates and the state of the current part's scheduler."""
         inner = [] if self._scheduler is None else [self._scheduler.state_dict()]
         return {"last_epoch": self.last_epoch, "base_lrs": list(self._base_lrs), "_schedulers": inner}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """The optimizer's groups stay as they are: they have a state of their own. Raises ValueError."""
+        """Restores a saved state. The optimizer's groups are left unchanged, because their state is restored elsewhere.
+
+        Raises ValueError if the state does not fit the current part.
+        """
         groups = [{key: copy.copy(value) for key, value in g.items() if key != "params"} for g in self._groups]
         self.last_epoch = state["last_epoch"]
         self._base_lrs = list(state["base_lrs"])
@@ -71,7 +78,8 @@ class Parts:
             group.update(values)
 
     def skip_to(self, step: int) -> None:
-        """Goes on as if so many steps had been done, all within the part in force: for trials only."""
+        """Sets the position to `step` without the steps before it, which must lie within the current part. For
+        trials only."""
         self.last_epoch = step
         skip_to(self._scheduler, step - self.begins[self._index])
 
@@ -81,10 +89,12 @@ class Parts:
 
     @property
     def _index(self) -> int:
+        """The index of the current part."""
         return in_force(self.begins, self.last_epoch)
 
     def _begin(self) -> Any:
-        """The scheduler of the part in force, at its first step."""
+        """Resets the learning rates and returns a new scheduler of the current part; None for a part without a
+        class."""
         for group, rate in zip(self._groups, self._base_lrs, strict=True):
             group["lr"] = group["initial_lr"] = rate
         make, key = self._makes[self._index], f"schedule.parts.{self._index}.args"
@@ -92,7 +102,7 @@ class Parts:
 
 
 def make_schedule(optimizer: Any, config: Schedule) -> Any:
-    """The scheduler of an optimizer; None if the rate does not change. Raises ConfigError."""
+    """Makes the scheduler of an optimizer. Returns None if the config sets no schedule. Raises ConfigError."""
     if config.parts:
         return Parts(optimizer, config)
     if config.name is None:
@@ -101,7 +111,8 @@ def make_schedule(optimizer: Any, config: Schedule) -> Any:
 
 
 def _load(name: str, key: str) -> Any:
-    """The class of a scheduler. Raises ConfigError."""
+    """Loads the class of a scheduler. Raises ConfigError for ReduceLROnPlateau, and for a class that can't be
+    loaded."""
     scheduler = load_class(name, key)
     if scheduler is torch.optim.lr_scheduler.ReduceLROnPlateau:
         raise ConfigError(
@@ -112,10 +123,10 @@ def _load(name: str, key: str) -> Any:
 
 
 def load_schedule(scheduler: Any, state: Mapping[str, Any]) -> None:
-    """Goes on from a state that was saved as JSON. Raises ValueError for one that can't be this scheduler's."""
+    """Restores a scheduler from a state that was saved as JSON. Raises ValueError if the state does not fit it."""
     own = scheduler.state_dict()
     saved = {key: _like(own.get(key), value) for key, value in state.items()}
-    if isinstance(scheduler, Parts):  # of which part the state within is, only it can say
+    if isinstance(scheduler, Parts):  # it checks the state of its current part itself
         check_schedule({key: value for key, value in own.items() if key != "_schedulers"}, saved)
         if own.keys() != saved.keys() or not isinstance(saved["_schedulers"], list):
             raise ValueError(f"the schedule has {', '.join(saved)}, not {', '.join(own)}")
@@ -125,7 +136,10 @@ def load_schedule(scheduler: Any, state: Mapping[str, Any]) -> None:
 
 
 def skip_to(scheduler: Any, step: int) -> None:
-    """A scheduler whose place is known stands behind so many steps; any other stays where it is. For trials only."""
+    """Sets the position of a scheduler of torch, or of `Parts`, to `step`. Other schedulers are not changed.
+
+    For trials only, because rates that depend on earlier steps become wrong.
+    """
     if isinstance(scheduler, Parts):
         scheduler.skip_to(step)
     elif type(scheduler).__module__ == _OF_TORCH:
@@ -133,7 +147,10 @@ def skip_to(scheduler: Any, step: int) -> None:
 
 
 def _like(own: Any, saved: Any) -> Any:
-    """A saved value as the scheduler itself holds it: JSON knows no numbers as keys (MultiStepLR's milestones)."""
+    """Converts a saved value to the type that the scheduler itself has.
+
+    JSON turns numbers that are keys (MultiStepLR's milestones) into text.
+    """
     if isinstance(own, dict) and isinstance(saved, Mapping):
         types = {type(key) for key in own}
         key_type = types.pop() if len(types) == 1 else str

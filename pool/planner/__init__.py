@@ -1,1 +1,1 @@
-"""The planner: a short-lived process that knows torch, so that the supervisor need not."""
+"""The planner, a short-lived process at the start of a run. It imports torch, so that the supervisor need not."""

@@ -1,7 +1,8 @@
-"""Judges whether processes can share the memory of a run's cards: by what is noted of such cards, or by what two
-processes find out now, which takes seconds and is noted. So a driver is tried once.
+"""Determines whether processes can share the memory of a run's accelerators.
 
-What has gone wrong for another reason, as a card that is full, is not noted: the next start tries it again.
+Results are noted in a file for each kind of device and driver. Without a note two processes try it now, which takes
+seconds. So a driver is tried once. Failures for other reasons, such as full memory, are not noted, and the next start
+tries again.
 """
 
 from __future__ import annotations
@@ -23,13 +24,18 @@ from pool.exchange.device.card_copies import copy_problem
 
 @dataclass(frozen=True)
 class Verdict:
+    """Whether sharing memory works, and the reason for it."""
+
     proven: bool
-    why: str  # for people
+    why: str  # explanation for the user
 
 
 def card_proof(devices: Sequence[torch.device], module: str, seconds: float) -> Verdict:
-    """Judges whether an exchange on these, all of one kind, works. `module`: `testing.device_module`; `seconds`: that
-    trying may take."""
+    """Determines whether processes can exchange gradients and weights through the memory of these devices, all of one
+    kind.
+
+    `module`: `testing.device_module` of the config. `seconds`: time limit for trying it.
+    """
     kind, deadline = devices[0].type, time.monotonic() + seconds
     shared = shared_memory_of(kind)
     assert shared is not None
@@ -46,7 +52,11 @@ def card_proof(devices: Sequence[torch.device], module: str, seconds: float) -> 
 
 
 def _judged(setup: Setup, shared: Callable[[], dict[str, str]], copied: Callable[[], str] | None) -> Verdict:
-    """`shared`, `copied`: try it, unless that is noted; None: one device does without."""
+    """Judges one kind of device, by its note or by trying.
+
+    `shared` and `copied` try sharing memory and copying between devices. `copied` is None if there is a single
+    device.
+    """
     needed, record = NEEDED if copied is None else NEEDED_BY_SEVERAL, Record.noted(setup)
     when, kept = f"on {record.day}", ""
     if record.lacks(needed):
@@ -67,7 +77,7 @@ def _judged(setup: Setup, shared: Callable[[], dict[str, str]], copied: Callable
 
 
 def _kept(record: Record) -> str:
-    """Notes it. Returns why that can't be done, for people."""
+    """Writes a record to the file of notes. Returns text that explains why that is impossible; "" if it was written."""
     try:
         note(record)
     except OSError as error:

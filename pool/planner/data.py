@@ -1,4 +1,4 @@
-"""The planner's look at the data: that it can be read, what a batch holds, and how much of each file counts."""
+"""Checks a run's data: that files can be read, what a batch contains, and how much of each file is used."""
 
 from __future__ import annotations
 
@@ -21,15 +21,17 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class DataPlan:
+    """The schema of batches, the files, and the number of chunks, as the planner reports them."""
+
     schema: BatchSchema
     files: Mapping[Purpose, tuple[DataFile, ...]]
     num_chunks: Mapping[Purpose, int]  # of streams that compare their chunks
 
 
 def look_at(start: PlannerStart) -> DataPlan:
-    """Opens each stream once.
+    """Opens each stream of the data once. Returns what the run needs to know about it.
 
-    Raises ConfigError for settings that the source can't serve and for whatever goes wrong in its code, DataError for a
+    Raises ConfigError for settings that the source can't serve and for errors of its code. Raises DataError for a
     file that can't be used at all.
     """
     files: dict[Purpose, tuple[DataFile, ...]] = {}

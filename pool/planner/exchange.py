@@ -1,4 +1,4 @@
-"""Chooses the exchange of a run (`pool.exchange`)."""
+"""Chooses how processes exchange gradients and weights (`pool.exchange`): in host memory or on accelerators."""
 
 from __future__ import annotations
 
@@ -20,12 +20,15 @@ from pool.optim.native import NativeOptimizer
 from pool.planner.card_proof import Verdict, card_proof
 
 KEY = "pool.exchange"
-ALL = "all"  # of pool.coordinator_device
+ALL = "all"  # value of pool.coordinator_device: all devices of the workers
 
 
 def choose_exchange(config: Config, devices: Sequence[str], plans: Sequence[Plan], *, missing: str = "") -> Exchange:
-    """`devices`: of the workers; `plans`: of each member; `missing`: words about devices that this machine lacks, if
-    the run is only checked. Raises ConfigError for an exchange that can't be had."""
+    """Returns the exchange that a run uses, with the reason for the choice.
+
+    `devices`: of the workers. `plans`: of each ensemble member. `missing`: text about devices that this machine
+    lacks, if the run is only checked. Raises ConfigError if the exchange that the config demands is impossible.
+    """
     asked, workers = config.pool.exchange, [parse_device(spec) for spec in devices]
     if asked == "host" or (asked == "auto" and not any(worker.is_accelerator for worker in workers)):
         return HOST
@@ -46,14 +49,18 @@ def choose_exchange(config: Config, devices: Sequence[str], plans: Sequence[Plan
     if asked == "auto" and not verdict.proven:
         anyway = f' ({KEY} = "device" takes it all the same)' if len(homes) == 1 else ""
         return Exchange(why=verdict.why + anyway)
-    if not verdict.proven and not missing:  # a copy that does not arrive may raise no error
+    if not verdict.proven and not missing:  # a failing copy between devices may raise no error
         raise ConfigError(f"pool.coordinator_device: {ALL} can't be had: {verdict.why}; one device can, by its name")
     own = (tuple(i for i, name in enumerate(names) if name == home.torch_name) for home in homes)
     return Exchange(tuple(home.torch_name for home in homes), tuple(own), verdict.why)
 
 
 def _tried(config: Config, homes: Sequence[Device]) -> tuple[Sequence[Device], Verdict]:
-    """Returns the first one alone where several can't be had and are not insisted on. Raises ConfigError."""
+    """Returns the coordinator's devices on which the exchange works, and the verdict on it.
+
+    These are all of `homes`, or the first alone if several do not work and the config does not insist on them. Raises
+    ConfigError.
+    """
     verdict = _proof(config, homes)
     if verdict.proven or len(homes) == 1 or config.pool.coordinator_device == ALL:
         return homes, verdict
@@ -64,27 +71,29 @@ def _tried(config: Config, homes: Sequence[Device]) -> tuple[Sequence[Device], V
 
 
 def _proof(config: Config, homes: Sequence[Device]) -> Verdict:
-    """Raises ConfigError for a device that the machine has not."""
+    """Tries the exchange on these devices, unless the user has asked for it on one device. Raises ConfigError for a
+    device that this machine does not have."""
     devices = [torch.device(home.torch_name) for home in homes]
     there = torch.get_device_module(devices[0]).device_count()
     if gone := next((device for device in devices if device.index >= there), None):
         raise ConfigError(f"pool.coordinator_device: {str(gone)!r}: this machine has {there} {gone.type} devices")
     if config.pool.exchange == "device" and len(devices) == 1:
-        return Verdict(proven=True, why="")  # as it was asked for
+        return Verdict(proven=True, why="")  # the user has asked for it
     return card_proof(devices, config.testing.device_module, config.pool.start_timeout / 2)
 
 
 def optimizers_are_alike(config: Config) -> bool:
-    """Says whether the optimizers of all members give the same bits on an accelerator as on a CPU."""
+    """Returns whether all members' optimizers give the same bits on an accelerator as on a CPU."""
     return all(_is_own(load_class(member.optimizer.name, "optimizer.name")) for member in config.members)
 
 
 def _is_own(optimizer: Any) -> bool:
+    """Returns whether a class is one of this project's optimizers."""
     return isinstance(optimizer, type) and issubclass(optimizer, NativeOptimizer)
 
 
 def _homes(config: Config, workers: Sequence[Device]) -> list[Device]:
-    """The coordinator's devices, at least one. Raises ConfigError."""
+    """Returns the devices of the coordinator, at least one. Raises ConfigError."""
     name = config.pool.coordinator_device
     accelerators = list({worker.torch_name: worker for worker in workers if worker.is_accelerator}.values())
     if name in ("", ALL):
@@ -104,7 +113,10 @@ def _homes(config: Config, workers: Sequence[Device]) -> list[Device]:
 def _problems(
     config: Config, workers: Sequence[Device], home: Device, plans: Sequence[Plan], *, is_there: bool, shared: bool
 ) -> Iterator[str]:
-    """Why the run can't have its exchange on devices as `home`, each for the user; `shared`: between processes."""
+    """Yields the reasons, as text, why the run can't exchange on devices such as `home`.
+
+    `is_there`: the machine has the device. `shared`: the exchange is between processes.
+    """
     for worker in workers:
         if worker.kind != home.kind or not worker.is_accelerator:
             yield f"a worker is on {worker.torch_name}, which is no {_kind(home)}"

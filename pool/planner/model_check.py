@@ -1,4 +1,4 @@
-"""Refuses models that the runtime can't train, before a run begins."""
+"""Rejects models that the runtime can't train, before a run begins."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ from pool.task.attributes import attributes, tensors
 
 
 def check_model(model: Any, schema: BatchSchema) -> None:
-    """`model`: what the task's build_model has returned; `schema`: of the run's batches. Raises ConfigError that names
-    the tensor or the layer."""
+    """Raises ConfigError, with the tensor or layer, if a model can't be trained by the runtime.
+
+    `model`: what the task's build_model has returned. `schema`: of the run's batches.
+    """
     if not isinstance(model, nn.Module):
         raise ConfigError(f"task: build_model must return a torch.nn.Module, and returned {type(model).__name__}")
     for problem in (*_problems(model), *_unknown_fields(model, schema)):
@@ -30,6 +32,7 @@ def check_model(model: Any, schema: BatchSchema) -> None:
 
 
 def _problems(model: nn.Module) -> Iterator[str]:
+    """Yields the problems of a model's parameters and buffers, as text."""
     parameters = list(trained(model))
     if not parameters:
         yield "there is nothing to train: no parameter of the model has requires_grad"
@@ -57,8 +60,10 @@ def _problems(model: nn.Module) -> Iterator[str]:
 
 
 def _sharing(model: nn.Module) -> Iterator[str]:
-    """Parameters and buffers whose memory others have, too: in a run each has its own, so that a change of one would
-    not reach the other."""
+    """Yields the parameters and buffers that overlap in memory with other tensors, as text.
+
+    In a run each has memory of its own, so a change of one would not reach the other.
+    """
     own = all_tensors(model)
     others = [(each.path, each.value) for each in tensors(attributes(None, model))]
     of_memory = defaultdict[int, list[tuple[str, Tensor]]](list)
@@ -78,7 +83,7 @@ def _sharing(model: nn.Module) -> Iterator[str]:
 
 
 def _overlap(one: Tensor, other: Tensor) -> bool:
-    """Returns whether a byte is of both, which are views of the same memory."""
+    """Returns whether two views of the same memory have a byte in common."""
     (begin, end), (other_begin, other_end) = _span(one), _span(other)
     if end <= other_begin or other_end <= begin:
         return False
@@ -91,14 +96,17 @@ def _overlap(one: Tensor, other: Tensor) -> bool:
 
 
 def _span(tensor: Tensor) -> tuple[int, int]:
-    """The first byte, and the one behind the last."""
+    """Returns the first byte of a tensor in its storage, and the byte after its last one."""
     begin = int(tensor.storage_offset())
     last = begin + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
     return begin * tensor.element_size(), (last + 1) * tensor.element_size()
 
 
 def _bytes_of(tensor: Tensor, memory: Tensor, begin: int) -> Tensor:
-    """The tensor's own in `memory`, whose first one is byte `begin`; an expanded dimension once."""
+    """Returns a view of a tensor's bytes in `memory`, which represents its storage from byte `begin` on.
+
+    Expanded dimensions (stride 0) are in the view once.
+    """
     size = tensor.element_size()
     shape = [1 if stride == 0 else length for length, stride in zip(tensor.shape, tensor.stride(), strict=True)]
     strides = [stride * size for stride in tensor.stride()]
@@ -106,6 +114,7 @@ def _bytes_of(tensor: Tensor, memory: Tensor, begin: int) -> Tensor:
 
 
 def _unknown_fields(model: nn.Module, schema: BatchSchema) -> Iterator[str]:
+    """Yields the sparse layers whose field the batches do not have, as text."""
     fields = [entry.name for entry in schema.sparse]
     known = ", ".join(fields) or "none"
     for name, layer in model.named_modules():

@@ -1,8 +1,9 @@
-"""Checks that an optimizer keeps what its interface promises: stepped bucket by bucket it gives the weights of a plain
-loop, and its saved state is all that its later steps depend on.
+"""Checks that an optimizer can be run by the pool, which steps it bucket by bucket and restarts it from its saved
+state.
 
-Those that compute each number by itself (`ELEMENTWISE`) are known to, by tests. Any other class is stepped here on
-small tensors with random gradients, which takes milliseconds.
+Stepped bucket by bucket (parameters that are stepped together) it must give the weights of a plain loop. Its saved
+state must contain everything that its later steps depend on. The optimizers in `ELEMENTWISE` are covered by tests.
+Any other class is stepped here on small tensors with random gradients, which takes milliseconds.
 """
 
 from __future__ import annotations
@@ -33,18 +34,21 @@ from pool.optim.elementwise import ELEMENTWISE
 from pool.optim.joined_state import State
 from pool.planner.small_plan import with_buckets, zeros
 
-STEPS = 12  # before the state is saved, and again after that: more than most lookaheads have
-_SCALES = (1.0, 0.01, 100.0)  # of the gradients, one step after the other: below and above limits of a norm
+STEPS = 12  # before and after the state is saved; more than the period of most lookaheads
+_SCALES = (1.0, 0.01, 100.0)  # of the gradients in consecutive steps, below and above usual limits of a norm
 _OF_TORCH = vars(torch.optim.SGD([nn.Parameter(torch.zeros(1))])).keys() | {"_opt_called", "_step_count"}
 _CODE = (type, types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.ModuleType)
 
 
 class _Course:
-    """Steps small parameters with random gradients; the same numbers in each course. The weights are of many sizes, so
-    that differences of small steps change bits."""
+    """Steps an optimizer on small parameters with random gradients.
+
+    All instances draw the same numbers. The weights have many magnitudes, so that differences between small steps
+    change bits.
+    """
 
     def __init__(self, config: Config, plan: Plan) -> None:
-        """Raises ConfigError for a class that can't be used."""
+        """Makes parameters and optimizers. Raises ConfigError for a class that can't be used."""
         self.parameters = zeros(plan)
         self.optimizers = BucketOptimizers(plan, self.parameters, config.optimizer, ScheduleConfig(args={}).of_run(1))
         self._buckets = range(len(plan.buckets))
@@ -53,7 +57,7 @@ class _Course:
             parameter.data.copy_(self._drawn(parameter) * 10 ** (-2 * self._drawn(parameter).abs()))
 
     def step(self, steps: int = STEPS) -> None:
-        """Raises whatever the optimizer raises."""
+        """Does this many steps. Raises whatever the optimizer raises."""
         for scale in islice(cycle(_SCALES), steps):
             for parameter in self.parameters:
                 parameter.grad = (scale * self._drawn(parameter)).to(parameter.dtype)
@@ -61,11 +65,15 @@ class _Course:
                 self.optimizers.step(bucket)
 
     def _drawn(self, parameter: nn.Parameter) -> Tensor:
+        """Returns the next random numbers in the shape of a parameter."""
         return torch.randn(parameter.shape, generator=self._gradients)
 
     def restarted(self, config: Config, plan: Plan, state: State) -> _Course:
-        """Returns a course that goes on from here with another optimizer, which has this state as a checkpoint gives it
-        back. Raises CheckpointError."""
+        """Returns a copy of this course with a new optimizer, which is restored from `state` as a checkpoint returns
+        it.
+
+        Raises CheckpointError.
+        """
         course = _Course(config, plan)
         for parameter, own in zip(course.parameters, self.parameters, strict=True):
             parameter.data.copy_(own.data)
@@ -78,13 +86,15 @@ class _Course:
 
     @property
     def weights(self) -> list[bytes]:
-        """The bits of all parameters."""
+        """The bytes of each parameter."""
         return [_bits(parameter) for parameter in self.parameters]
 
 
 def steps_together(config: Config, plan: Plan) -> bool:
-    """Tells whether the optimizer gives other weights where all parameters are in one bucket than where each has its
-    own, as one does that has a number for all of them. `plan`: a small one."""
+    """Returns whether an optimizer gives other weights with all parameters in one bucket than with a bucket for each.
+
+    That is so if it computes a number from all parameters. `plan`: a plan with small tensors.
+    """
     count = len(plan.parameters)
     if config.optimizer.name in ELEMENTWISE or count == 1:
         return False
@@ -96,26 +106,26 @@ def steps_together(config: Config, plan: Plan) -> bool:
 
 
 def _in_double(plan: Plan) -> Plan:
-    """Returns the plan in the type whose bits show the smallest differences."""
+    """Returns the plan with float64 parameters, whose bits show the smallest differences."""
     return replace(plan, parameters=tuple(replace(tensor, dtype="float64") for tensor in plan.parameters))
 
 
 def _weights_after(config: Config, plan: Plan) -> list[bytes] | None:
-    """Returns None where the optimizer can't be used."""
+    """Returns the bits of all weights after some steps; None if the optimizer can't be used."""
     with generators_kept():
         try:
             course = _Course(config, plan)
             course.step()
-        except (Exception, SystemExit):  # told by the trial of the run's own plan
+        except (Exception, SystemExit):  # the trial of the run's own plan reports it
             return None
         return course.weights
 
 
 def check_optimizer(config: Config, plan: Plan) -> State:
-    """Returns the optimizer's state after some steps. `plan`: a small one.
+    """Returns the state of an optimizer after some steps, if the pool can run it. `plan`: a plan with small tensors.
 
-    Raises ConfigError if it steps parameters of several buckets together, draws random numbers, has a state that grows
-    with the steps, or one that does not hold all that its later steps depend on.
+    Raises ConfigError if the optimizer steps parameters of several buckets together, draws random numbers, has state
+    that grows with the steps, or does not save everything that its later steps depend on.
     """
     name = f"optimizer.name: {config.optimizer.name}"
     if len(plan.buckets) > 1 and steps_together(config, plan):
@@ -133,7 +143,7 @@ def check_optimizer(config: Config, plan: Plan) -> State:
 
 
 def _checked(config: Config, plan: Plan, name: str) -> State:
-    """Raises ConfigError as `check_optimizer`, and whatever the optimizer raises."""
+    """Does the work of `check_optimizer`. Raises ConfigError, and whatever the optimizer raises."""
     drawn = _drawn_so_far()
     course = _Course(config, plan)
     course.step()
@@ -165,7 +175,7 @@ def _checked(config: Config, plan: Plan, name: str) -> State:
 
 
 def _size(state: State) -> dict[str, int]:
-    """Returns the bytes of each tensor, and how many numbers the rest has."""
+    """Returns the bytes of each tensor of a state, and the number of its plain values."""
     tensors, plain = state
     return {**{name: tensor.nbytes for name, tensor in tensors.items()}, "its numbers": _leaves(plain)}
 
@@ -177,7 +187,7 @@ def _leaves(value: Any) -> int:
 
 
 def _lost_attribute(course: _Course, restarted: _Course) -> str:
-    """Returns the name of an attribute that a restart does not bring back; empty if there is none."""
+    """Returns the name of an attribute of the optimizer that a restart does not restore; "" if there is none."""
     for bucket in course._buckets:
         own: dict[str, Any] = vars(course.optimizers.of(bucket))
         other: dict[str, Any] = vars(restarted.optimizers.of(bucket))
@@ -188,8 +198,10 @@ def _lost_attribute(course: _Course, restarted: _Course) -> str:
 
 
 def _content(value: Any, open_objects: Set[int]) -> Any:
-    """Returns what two equal values have in common, as something that can be compared: objects by their
-    attributes. `open_objects`: ids of those that this one is part of."""
+    """Converts a value to a form that is equal for equal values. Objects are converted by their attributes.
+
+    `open_objects`: ids of the objects that contain this value, so that cycles end.
+    """
     if isinstance(value, Tensor):
         return str(value.dtype), tuple(value.shape), _bits(value)
     if isinstance(value, np.ndarray):
@@ -219,13 +231,13 @@ def _bits(tensor: Tensor) -> bytes:
 
 
 def _drawn_so_far() -> tuple[object, ...]:
-    """Returns what changes with each number that is drawn from a generator of this process."""
+    """Returns the states of this process's random generators, which change with each number drawn."""
     return torch.get_rng_state().numpy().tobytes(), *plain_state()
 
 
 @contextlib.contextmanager
 def generators_kept() -> Iterator[None]:
-    """Leaves the generators of this process as they are; warnings of classes about small tensors are not shown."""
+    """Restores the process's random generators after the context, and suppresses warnings about small tensors in it."""
     before = GeneratorStates.now()
     try:
         with warnings.catch_warnings():

@@ -1,6 +1,6 @@
-"""The planner process: builds the model, plans where everything lies, checks task against data.
+"""The planner process: builds the model, plans the memory, and checks that task, data and settings fit.
 
-Runs before any memory is made, answers with one JSON document, and ends.
+It runs before any shared memory is reserved, answers with one JSON document, and ends.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from pool.task.start import of_a_resumed_run
 from pool.task.task import Task
 from pool.telemetry.sinks import factory_of
 
-Tensors = tuple[list[TensorSpec], list[TensorSpec]]  # trained, carried
+Tensors = tuple[list[TensorSpec], list[TensorSpec]]  # trained ones, and those not trained (buffers, frozen parameters)
 
 AVERAGED = ("float32", "float64")  # dtypes of parameters that can be averaged
 
@@ -62,7 +62,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Look:
-    """At a member's task and model."""
+    """What the planner learns from a member's task and model. A member is one network of an ensemble."""
 
     tensors: Tensors
     measured: Measured
@@ -71,6 +71,8 @@ class Look:
 
 @dataclass(frozen=True)
 class Members:
+    """The plans of all ensemble members, and what they have in common."""
+
     plans: tuple[Plan, ...]
     measured: Measured
     constants: tuple[Mapping[str, str], ...]
@@ -78,8 +80,11 @@ class Members:
 
 
 def choose_devices(start: PlannerStart) -> tuple[tuple[str, ...], str]:
-    """Returns the devices of the workers; and, of a run that is only checked, why it can't be on this machine, which
-    lacks some of them. Raises ConfigError."""
+    """Returns the devices of the workers, and text about those that this machine lacks.
+
+    The text is "" unless the run is only checked. Otherwise missing devices raise UnavailableError. Raises
+    ConfigError.
+    """
     config = start.config
     add_devices(config.testing.device_module)
     specs, workers = config.pool.devices, config.num_cpu_workers
@@ -95,9 +100,9 @@ def choose_devices(start: PlannerStart) -> tuple[tuple[str, ...], str]:
 
 
 def plan_run(start: PlannerStart) -> tuple[DataPlan, Members]:
-    """Returns what the data and the members are.
+    """Checks data and ensemble members, and returns their plans.
 
-    Raises ConfigError if model, data and settings don't fit, DataError if a file can't be used at all.
+    Raises ConfigError if model, data and settings don't fit, and DataError if a file can't be used at all.
     """
     config = start.config
     _check_sinks(config)
@@ -121,7 +126,7 @@ def plan_run(start: PlannerStart) -> tuple[DataPlan, Members]:
 
 
 def _check_sinks(config: Config) -> None:
-    """Raises ConfigError; ends with the first name that stands for nothing."""
+    """Raises ConfigError for the first name of `run.sinks` that can't be loaded."""
     try:
         for name in config.run.sinks:
             factory_of(name)
@@ -130,7 +135,7 @@ def _check_sinks(config: Config) -> None:
 
 
 def _check_average(config: Config, plans: Sequence[Plan]) -> None:
-    """Raises ConfigError for weights of too few bits to add small differences to."""
+    """Raises ConfigError if weights are to be averaged whose dtype has too few bits for small differences."""
     if config.train.average.kind is None:
         return
     for tensor in (tensor for plan in plans for tensor in plan.parameters):
@@ -141,7 +146,7 @@ def _check_average(config: Config, plans: Sequence[Plan]) -> None:
 
 
 def _check_gradient_dtype(config: Config, plans: Sequence[Plan]) -> None:
-    """Raises ConfigError for gradients that are not rounded."""
+    """Raises ConfigError if gradients are to be rounded whose parameters are not float32."""
     for tensor in (tensor for plan in plans for tensor in plan.parameters):
         if config.train.gradient_dtype != "float32" and tensor.dtype != "float32":
             raise ConfigError(
@@ -151,7 +156,7 @@ def _check_gradient_dtype(config: Config, plans: Sequence[Plan]) -> None:
 
 
 def _check_best_metric(config: Config, measures: Measured) -> None:
-    """Raises ConfigError."""
+    """Raises ConfigError if `train.best_metric` is not measured in this run."""
     try:
         measures.best(config.train.best_metric)
     except ValueError as error:
@@ -159,7 +164,10 @@ def _check_best_metric(config: Config, measures: Measured) -> None:
 
 
 def _look_at_members(start: PlannerStart, schema: BatchSchema) -> Members:
-    """Raises ConfigError for the first member that is not made as the others are."""
+    """Builds and checks the models of all ensemble members.
+
+    Raises ConfigError for the first member whose tensors or metrics differ from those of member 0.
+    """
     configs, on_meta = start.config.members, False
     try:
         with Allowance(MOST_NUMBERS):
@@ -186,7 +194,10 @@ def _look_at_members(start: PlannerStart, schema: BatchSchema) -> Members:
 
 
 def plan_of(config: Config, parameters: Sequence[TensorSpec], buffers: Sequence[TensorSpec]) -> Plan:
-    """Lays out a member. What its optimizer steps together lies in one bucket, whatever pool.bucket_mb says."""
+    """Plans the memory and the buckets of a member. A bucket is a set of parameters that are stepped together.
+
+    If its optimizer steps all parameters together, they get one bucket, whatever pool.bucket_mb says.
+    """
     plan = make_plan(parameters, buffers, _bucket_limits(config), split_tables=config.optimizer.name in ELEMENTWISE)
     if len(plan.buckets) > 1 and steps_together(config, small_plan(plan)):
         return make_plan(parameters, buffers, [sum(tensor.nbytes for tensor in parameters)])
@@ -194,7 +205,7 @@ def plan_of(config: Config, parameters: Sequence[TensorSpec], buffers: Sequence[
 
 
 def _difference(tensors: Tensors, first: Tensors) -> str | None:
-    """The first tensor in which a member differs from member 0."""
+    """Describes the first tensor in which a member differs from member 0; None if there is none."""
     for own, other in itertools.zip_longest(itertools.chain(*tensors), itertools.chain(*first)):
         if own != other:
             return f"{_described(own)} here, {_described(other)} in member 0"
@@ -206,8 +217,11 @@ def _described(spec: TensorSpec | None) -> str:
 
 
 def _look_at_task(start: PlannerStart, config: Config, schema: BatchSchema, *, on_meta: bool = False) -> Look:
-    """`on_meta`: the model is built without numbers. Raises ConfigError for whatever goes wrong in the task's code; the
-    log has all of that."""
+    """Builds and checks the task and the model of a member.
+
+    `on_meta`: builds the model without values, on torch's meta device. Raises ConfigError for every error in the task's
+    code, of which the log has the traceback.
+    """
     model_section = config.model if start.checkpoint is None else of_a_resumed_run(config.model)
     try:
         task = make_task(config.task, model_section, config.loss, config.model_seed)
@@ -234,6 +248,8 @@ def _look_at_task(start: PlannerStart, config: Config, schema: BatchSchema, *, o
 
 
 def _built(config: Config, task: Task, *, on_meta: bool) -> nn.Module:
+    """Builds the model of a task. Raises ConfigError if it can't be built without values where `on_meta` demands
+    that."""
     try:
         return build_model(task, config.model_seed, on_meta=on_meta)
     except Exception as error:
@@ -247,7 +263,7 @@ def _built(config: Config, task: Task, *, on_meta: bool) -> nn.Module:
 
 
 def _attributes(task: Task, model: nn.Module) -> list[Attribute]:
-    """Raises ConfigError for a tensor that would have no numbers."""
+    """Returns the attributes of task and model that hold state. Raises ConfigError for a tensor on the meta device."""
     of_task = attributes(task, model)
     if (bare := next((each for each in tensors(of_task) if each.value.is_meta), None)) is not None:
         raise ConfigError(
@@ -258,7 +274,7 @@ def _attributes(task: Task, model: nn.Module) -> list[Attribute]:
 
 
 def _measured(task: Task, schema: BatchSchema, *, averages: bool) -> Measured:
-    """Raises ValueError for metrics that can't be used."""
+    """Returns the metrics of a task. Raises ValueError for metrics that can't be used."""
     metrics = metrics_of(task, schema)
     try:
         return measured(metrics, schema.batch_size, averages=averages)
@@ -267,6 +283,7 @@ def _measured(task: Task, schema: BatchSchema, *, averages: bool) -> Measured:
 
 
 def run(start: PlannerStart) -> Answer:
+    """Plans a run. Returns the plan, or the reason why the run is refused."""
     answer: Answer
     try:
         pool = start.config.pool
@@ -314,7 +331,10 @@ def run(start: PlannerStart) -> Answer:
 
 
 def _unusable_cards() -> UnavailableError:
-    """Says why no card is used: who has one does not expect to train on the CPU."""
+    """Returns the error for a machine whose NVIDIA devices torch can't use.
+
+    The user has such a device and would not expect to train on the CPU instead.
+    """
     driver = f"NVIDIA's driver {driver_version()}".rstrip()
     return UnavailableError(
         f"pool.devices=auto: this machine has {driver}, and torch {torch.__version__} can't use its cards: "
@@ -323,6 +343,7 @@ def _unusable_cards() -> UnavailableError:
 
 
 def _why_unusable() -> str:
+    """Explains, as text, why torch can't use the machine's NVIDIA devices."""
     said = ""
     try:
         torch.cuda.init()  # type: ignore[no-untyped-call]
@@ -332,6 +353,7 @@ def _why_unusable() -> str:
 
 
 def _is_missing(spec: str) -> bool:
+    """Returns whether a device is a CUDA device that this machine does not have."""
     device = parse_device(spec)
     return device.kind == "cuda" and device.index >= _cuda_count()
 
@@ -341,7 +363,7 @@ def _cuda_count() -> int:
 
 
 def _about(config: Config, devices: Sequence[str]) -> Iterator[str]:
-    """Lines for the user about the choice of devices."""
+    """Yields lines for the user about the choice of devices."""
     count, cards = _cuda_count(), least_cards()
     if "auto" in config.pool.devices and count == 0:
         workers = f"{config.num_cpu_workers} CPU workers" if config.num_cpu_workers > 1 else "one CPU worker"
@@ -354,7 +376,7 @@ def _about(config: Config, devices: Sequence[str]) -> Iterator[str]:
 
 
 def _device_name(spec: str) -> str:
-    """Names a device, for people."""
+    """Returns a device's name for the user, of an accelerator with its model and memory."""
     device = parse_device(spec)
     if not device.is_accelerator:
         return spec.partition("?")[0]
@@ -363,4 +385,5 @@ def _device_name(spec: str) -> str:
 
 
 def _bucket_limits(config: Config) -> list[int]:
+    """Returns the largest size in bytes of the first bucket and of the others."""
     return [int(config.pool.first_bucket_mb * (1 << 20)), int(config.pool.bucket_mb * (1 << 20))]

@@ -1,4 +1,4 @@
-"""Computes the learning rates of a run's steps by stepping its schedule: its user sees them before it begins."""
+"""Computes the learning rates of a run by stepping its schedule, so that the user sees them before the run begins."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from pool.process.plan_result import LearningRates
 from pool.process.start import PlannerStart
 from pool.run_folder.strict_json import value_at
 
-MOST = 1_000_000  # steps of a schedule: three seconds
-_LOW = 1e-6  # of the highest rate so far
-_LEAST = 0.01  # share of the steps that are low, for the user to be told: a cosine ends at 0
+MOST = 1_000_000  # steps of a schedule, which take about three seconds
+_LOW = 1e-6  # fraction of the highest rate so far below which a rate is low
+_LEAST = 0.01  # fraction of steps with a low rate that is reported; a cosine always ends at 0
 
 
 def learning_rates(start: PlannerStart, plans: Sequence[Plan]) -> tuple[LearningRates | None, ...]:
-    """Returns those of each member, of the steps that are to be done; None if computing them takes too long.
+    """Returns the learning rates of each member over the steps to be done; None if computing them takes too long.
 
-    Raises ConfigError for a schedule that ends before the run.
+    Raises ConfigError if the code of a schedule fails before the end of the run.
     """
     members = start.config.members
     states: Sequence[Mapping[str, Any] | None] = [None] * len(members)
@@ -41,7 +41,7 @@ def learning_rates(start: PlannerStart, plans: Sequence[Plan]) -> tuple[Learning
             for _, plain in states_of(members, plans, ({}, saved.optimizer.plain()))
         ]
         overrides = [o for o in start.overrides if o.step == start.step and o not in saved.optimizer.overrides]
-    known: dict[str, LearningRates | None] = {}  # members whose schedules are the same
+    known: dict[str, LearningRates | None] = {}  # by schedule: members with the same schedule share the result
     rates = []
     for member, plan, state in zip(members, plans, states, strict=True):
         kind = f"{member.optimizer} {member.schedule} {state}"
@@ -62,7 +62,11 @@ def _of_member(
     *,
     other_length: bool,
 ) -> LearningRates:
-    """Returns the rates from step `step` on; `state`: what a checkpoint holds of the first bucket."""
+    """Returns the learning rates of a member from step `step` on.
+
+    `state`: groups and schedules of the member's first bucket in a checkpoint. `other_length`: train.steps has changed
+    since the checkpoint.
+    """
     optimizers = one_optimizer(config, plan)
     try:
         if state is None or state["groups"] is None:
@@ -80,12 +84,15 @@ def _of_member(
 
 
 def rates_of(optimizers: BucketOptimizers, schedule: Schedule, begin: int, end: int) -> LearningRates:
-    """Returns those of the steps from `begin` to `end`, and leaves the optimizers there. Raises RunError."""
+    """Returns the learning rates of the steps from `begin` to `end`, and leaves the optimizers' schedules at `end`.
+
+    Raises RunError.
+    """
     first = middle = last = highest = optimizers.learning_rate
     low_from, low = None, 0
     due, step = schedule.due(begin), begin
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch's, that no optimizer has been stepped before
+        warnings.simplefilter("ignore")  # torch warns that the optimizer was not stepped
         while step < end:
             due += 1
             change = min(schedule.begin(due), end) if schedule.is_set else end

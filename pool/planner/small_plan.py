@@ -1,4 +1,4 @@
-"""Plans with the same parameters and buckets as a run's, each dimension short, on which optimizers are tried."""
+"""Plans with the parameters and buckets of a run but with short dimensions, on which optimizers are tried."""
 
 from __future__ import annotations
 
@@ -11,17 +11,20 @@ from torch import nn
 from pool.exchange.plan import Bucket, Plan
 from pool.exchange.tensors import torch_dtype
 
-LONGEST = 16  # of a dimension
+LONGEST = 16  # longest dimension
 
 
 def small_plan(plan: Plan) -> Plan:
-    """Shortens each dimension of the parameters; a table that is several buckets gets a row for each."""
+    """Returns a plan with each dimension of the parameters shortened to 16 at most.
+
+    A table that is cut into several buckets gets one row for each of them.
+    """
     shares = Counter(bucket.parameters[0] for bucket in plan.buckets if bucket.rows is not None)
     parameters = []
     for index, tensor in enumerate(plan.parameters):
         shape = tuple(min(length, LONGEST) for length in tensor.shape)
         parameters.append(replace(tensor, shape=(shares[index], *shape[1:]) if index in shares else shape))
-    next_rows: Counter[int] = Counter()  # rows of a table that its buckets so far have
+    next_rows: Counter[int] = Counter()  # by table: rows that its buckets so far have
     buckets = []
     for bucket in plan.buckets:
         if bucket.rows is not None:
@@ -33,10 +36,13 @@ def small_plan(plan: Plan) -> Plan:
 
 
 def with_buckets(plan: Plan, *buckets: tuple[int, ...]) -> Plan:
-    """Returns the plan with other buckets, each of these parameters; their places in memory are not those of a run."""
+    """Returns the plan with other buckets, each given as a tuple of parameter indices.
+
+    Their offsets in memory are all 0, so the plan is for trials only.
+    """
     return replace(plan, buckets=tuple(Bucket(parameters, 0, 0) for parameters in buckets))
 
 
 def zeros(plan: Plan) -> list[nn.Parameter]:
-    """Returns the plan's parameters, without numbers."""
+    """Returns parameters with the plan's shapes and dtypes, filled with zeros."""
     return [nn.Parameter(torch.zeros(t.shape, dtype=torch_dtype(t.dtype))) for t in plan.parameters]

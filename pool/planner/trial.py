@@ -1,5 +1,7 @@
-"""Tries optimizer and schedule on small tensors: an error is told before the run begins, and the size of their state is
-known."""
+"""Tries optimizer and schedule on small tensors, before the run begins.
+
+So errors are reported early, and the size of their state is known, for which memory is reserved.
+"""
 
 from __future__ import annotations
 
@@ -37,10 +39,10 @@ from pool.optim.schedules import skip_to
 from pool.planner.optimizer_check import check_optimizer, generators_kept
 from pool.planner.small_plan import small_plan, with_buckets, zeros
 
-_VALIDATIONS = 3  # that a snapshot has the numbers of: the newest, the best, the one that others are compared with
-_FIELDS = 120  # bytes of the words around a name in a document
+_VALIDATIONS = 3  # whose numbers a snapshot has: the newest, the best, and the record
+_FIELDS = 120  # bytes of the text around a name in a document
 _NO_CLOSURE = " (it computes losses itself, by a closure, which nobody gives it here: take another optimizer)"
-QUICK = 10_000  # steps of a schedule: a tenth of a second
+QUICK = 10_000  # steps of a schedule, which take about a tenth of a second
 
 
 @dataclass(frozen=True)
@@ -54,9 +56,12 @@ class _Tried:
 def state_nbytes(
     config: Config, plans: Sequence[Plan], overrides: Sequence[Override] = (), metrics: Sequence[tuple[str, str]] = ()
 ) -> int:
-    """Bytes of the area that holds weights and optimizer state, for every optimizer whose state grows no faster than
-    its parameters; `plans`: of each member. Raises ConfigError if optimizer or schedule can't be used."""
-    known: dict[str, _Tried] = {}  # members whose optimizers are the same are tried once
+    """Returns the bytes of the memory area for a snapshot, which holds weights and optimizer state of all members.
+
+    It suffices for every optimizer whose state grows no faster than its parameters. `plans`: of each member. Raises
+    ConfigError if optimizer or schedule can't be used.
+    """
+    known: dict[str, _Tried] = {}  # by optimizer: members with the same one are tried once
     tried = []
     for m, (member, plan) in enumerate(zip(config.members, plans, strict=True)):
         kind = f"{member.optimizer} {member.schedule}"
@@ -77,7 +82,7 @@ def state_nbytes(
 
 @contextlib.contextmanager
 def naming_member(config: Config, member: int) -> Iterator[None]:
-    """An error says which member it is of, if members have tables."""
+    """Adds the number of the member to a ConfigError within the context, if the config has tables for members."""
     try:
         yield
     except ConfigError as error:
@@ -85,6 +90,8 @@ def naming_member(config: Config, member: int) -> Iterator[None]:
 
 
 def _tried(config: Config, plan: Plan) -> _Tried:
+    """Tries optimizer and schedule of a member on small tensors. Returns the size of their state for the whole
+    model."""
     small = small_plan(plan)
     try:
         tensors, plain = _after_one_step(config, small)
@@ -106,17 +113,20 @@ def _tried(config: Config, plan: Plan) -> _Tried:
 
 
 def _growth(state: tuple[int, ...], tried: tuple[int, ...], whole: tuple[int, ...]) -> int:
-    """How many times as large a tensor of the state is, when its parameter is not `tried` but `whole`."""
-    if state == (*tried[:1], 1) != tried:  # a number a row
+    """Returns by which factor a tensor of optimizer state grows, when its parameter has shape `whole` instead of
+    `tried`."""
+    if state == (*tried[:1], 1) != tried:  # one number for each row
         return -(-whole[0] // tried[0])
     numbers = math.prod(tried)
     return -(-math.prod(whole) // numbers) if math.prod(state) > 1 or numbers == 1 else 1
 
 
 def try_state(config: Config, plans: Sequence[Plan], checkpoint: Path, overrides: Sequence[Override] = ()) -> None:
-    """Another step of each member with what a checkpoint's state.json says of optimizer and schedule, and the names and
-    dtypes of its tensors. Raises CheckpointError if they are no good, ConfigError if they are with the overrides
-    only."""
+    """Tries a step of each member from a checkpoint's optimizer and schedule state.
+
+    Used are the numbers in state.json, and the names and dtypes of the optimizer's tensors, but not their values.
+    Raises CheckpointError if they do not fit, and ConfigError if they do not fit with the overrides only.
+    """
     saved, members = read_state(checkpoint), config.members
     header = functools.cache(lambda: read_header(checkpoint, saved, OPTIMIZER))
     states = states_of(members, plans, ({}, saved.optimizer.plain()))
@@ -137,7 +147,7 @@ def _try_state_of(
     saved: Mapping[str, Any],
     overrides: Sequence[Override],
 ) -> None:
-    """Tries the state of one member; `saved`: its part of the state."""
+    """Tries the state of one member. `saved`: its part of the state in state.json."""
     tensors, plain = _after_one_step(config, small)
     optimizers = _optimizers(config, small)
     try:
@@ -161,7 +171,8 @@ def _try_state_of(
 def _try_override(
     config: Config, plan: Plan, tensors: Mapping[str, torch.Tensor], state: Mapping[str, Any], override: Override
 ) -> None:
-    """The class's own checks, and a step. Raises ConfigError."""
+    """Tries a step with an override, after the checks of the optimizer's or schedule's own class. Raises
+    ConfigError."""
     where = f"--override {override.key}={json.dumps(override.value)}"
     section, _, key = override.key.partition(".args.")
     try:
@@ -177,7 +188,10 @@ def _try_override(
 
 
 def _compare_tensors(tried: Mapping[str, torch.Tensor], stepped: Collection[str], header: Header) -> None:
-    """A parameter that has been stepped has all entries that the optimizer makes. Raises CheckpointError."""
+    """Raises CheckpointError if a tensor of the optimizer is missing in a checkpoint or has another dtype.
+
+    Only parameters that have been stepped (`stepped`) must have all tensors.
+    """
     for name, tensor in tried.items():
         if name.rpartition("/")[0] not in stepped:
             continue
@@ -189,10 +203,12 @@ def _compare_tensors(tried: Mapping[str, torch.Tensor], stepped: Collection[str]
 
 
 def _optimizers(config: Config, plan: Plan) -> BucketOptimizers:
+    """Returns optimizers and schedules for a plan, with parameters of zeros."""
     return BucketOptimizers(plan, zeros(plan), config.optimizer, config.run_schedule)
 
 
 def _step(config: Config, optimizers: BucketOptimizers) -> None:
+    """Steps all buckets with gradients of zeros, and then the schedules once."""
     for bucket, members in enumerate(optimizers.parameters):
         for parameter in members:
             parameter.grad = torch.zeros_like(parameter)
@@ -201,7 +217,7 @@ def _step(config: Config, optimizers: BucketOptimizers) -> None:
 
 
 def _after_one_step(config: Config, plan: Plan) -> tuple[Mapping[str, torch.Tensor], Mapping[str, Any]]:
-    """The state after a step, as it comes back from plain data. Raises ConfigError."""
+    """Returns the state after one step, converted to plain data and back. Raises ConfigError."""
     try:
         optimizers = _optimizers(config, plan)
         _step(config, optimizers)
@@ -222,7 +238,8 @@ def _after_one_step(config: Config, plan: Plan) -> tuple[Mapping[str, torch.Tens
 
 
 def _check_plain(config: Config, plain: Mapping[str, Any]) -> None:
-    """Raises ConfigError that names the first entry of an optimizer's state that is neither tensor nor plain data."""
+    """Raises ConfigError, with its name, for the first entry of an optimizer's state that is neither tensor nor
+    plain data."""
     entries = [(key, value, "its state") for own in plain["numbers"].values() for key, value in own.items()]
     of_groups = [group for groups in plain["groups"] for group in groups]
     entries += [(key, value, "its parameter groups") for group in of_groups for key, value in group.items()]
@@ -235,7 +252,7 @@ def _check_plain(config: Config, plain: Mapping[str, Any]) -> None:
 
 
 def _kind(value: Any) -> str:
-    """Returns what a value is, in words."""
+    """Describes the kind of a value, as text."""
     if isinstance(value, torch.Tensor):
         return "a tensor"
     if isinstance(value, dict | list | tuple | deque) and _holds_tensor(value):
@@ -252,8 +269,11 @@ def _holds_tensor(value: Any) -> bool:
 
 
 def _culprit(config: Config, plan: Plan) -> str:
-    """Words about what keeps optimizer and schedule from being used: the first argument without which they can, or the
-    parameters that the optimizer does not take; empty if it is neither."""
+    """Describes what prevents optimizer and schedule from being used, as the end of an error message.
+
+    This is the first argument without which they work, or a kind of parameters that the optimizer does not accept.
+    Returns "" if it is neither.
+    """
     for section in ("optimizer", "schedule"):
         args: Mapping[str, Any] = getattr(config, section).args
         for key, value in args.items():
@@ -265,8 +285,10 @@ def _culprit(config: Config, plan: Plan) -> str:
 
 
 def _parameters_refused(config: Config, plan: Plan) -> str:
-    """Words about the parameters that the optimizer does not take, empty if it is not that: it steps matrices only, or
-    it can be made of groups alone."""
+    """Describes which parameters the optimizer does not accept, as the end of an error message.
+
+    It may accept matrices only, or accept parameters in groups only. Returns "" if it is neither.
+    """
     matrices = tuple(parameter for parameter in plan.parameters if len(parameter.shape) == 2)
     other = next((parameter for parameter in plan.parameters if len(parameter.shape) != 2), None)
     if matrices and other is not None:
@@ -276,7 +298,7 @@ def _parameters_refused(config: Config, plan: Plan) -> str:
     make = load_class(config.optimizer.name, "optimizer.name")
     try:
         make(zeros(plan), **config.optimizer.args)
-    except (TypeError, SystemExit):  # of an argument that is missing, which it names
+    except (TypeError, SystemExit):  # an argument is missing, which the error names
         return ""
     except Exception as error:
         why = _problem_with_groups(make, plan, config.optimizer.args)
@@ -286,7 +308,7 @@ def _parameters_refused(config: Config, plan: Plan) -> str:
 
 
 def _problem_with_groups(make: Any, plan: Plan, args: Mapping[str, Any]) -> str:
-    """Returns what an optimizer's class says to one group of all parameters; empty if it takes that."""
+    """Returns the error message of an optimizer's class for one group of all parameters; "" if it accepts the group."""
     try:
         make([{"params": zeros(plan)}], **args)
     except Exception as error:
@@ -295,6 +317,7 @@ def _problem_with_groups(make: Any, plan: Plan, args: Mapping[str, Any]) -> str:
 
 
 def _works(config: Config, plan: Plan) -> bool:
+    """Returns whether optimizer and schedule can do a step."""
     try:
         _after_one_step(config, plan)
     except ConfigError:
@@ -303,15 +326,18 @@ def _works(config: Config, plan: Plan) -> bool:
 
 
 def _try_schedule(config: Config, plan: Plan) -> None:
-    """Steps the schedule as often as the run will, or each part as far as is quick, then over its last few steps: of
-    the classes of torch, which count in `last_epoch`. Raises ConfigError."""
+    """Steps the schedule through the steps of the run. Raises ConfigError if its code fails.
+
+    Of a long schedule only the first steps of each part are done, and the last few after a jump. The jump works for
+    torch's classes, which count in `last_epoch`.
+    """
     schedule = config.run_schedule
     begins = first_steps(schedule.parts)
     optimizers = one_optimizer(config, plan)
     before = 0
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch's, that no optimizer has been stepped before
+            warnings.simplefilter("ignore")  # torch warns that the optimizer was not stepped
             for step in _worth_trying(begins, schedule.due(config.train.steps)):
                 for scheduler in optimizers.schedulers if step != before else ():
                     skip_to(scheduler, step)
@@ -327,7 +353,11 @@ def _try_schedule(config: Config, plan: Plan) -> None:
 
 
 def _check_steps(config: Config, optimizers: BucketOptimizers) -> None:
-    """Weights are looked at where the optimizer wants it. Raises ConfigError."""
+    """Raises ConfigError if weights are validated, saved, averaged or exported at a step at which they are not fit for
+    it.
+
+    RangerLite's weights are fit after every `lookahead_steps` steps.
+    """
     optimizer, train = optimizers.of(0), config.train
     every = optimizer.shown_every if isinstance(optimizer, NativeOptimizer) else 1
     keys = ["steps", "checkpoint_every", "validate_every", "keep_every", "export_every"]
@@ -343,14 +373,15 @@ def _check_steps(config: Config, optimizers: BucketOptimizers) -> None:
 
 
 def one_optimizer(config: Config, plan: Plan) -> BucketOptimizers:
-    """Returns optimizer and schedule of the first bucket, with one small parameter in it."""
+    """Returns optimizer and schedule of the first bucket alone, with one small parameter."""
     small, bucket = small_plan(plan), plan.buckets[0]
     one = replace(small, buckets=(replace(small.buckets[0], parameters=bucket.parameters[:1]),))
     return BucketOptimizers(one, zeros(small), config.optimizer, config.run_schedule)
 
 
 def _worth_trying(begins: Sequence[int], due: int) -> Iterator[int]:
-    """The steps of a schedule of `due` steps that are tried; `begins`: of its parts."""
+    """Yields the steps of a schedule to try. `begins`: first step of each part. `due`: number of the schedule's
+    steps."""
     ends = [end for end in begins[1:] if end < due] + [due]
     quick = QUICK // len(ends)
     for begin, end in zip(begins, ends, strict=False):
@@ -359,7 +390,7 @@ def _worth_trying(begins: Sequence[int], due: int) -> Iterator[int]:
 
 
 def _try_clipping(config: Config, plan: Plan) -> None:
-    """Raises ConfigError for a limit that the gradients' type can't hold."""
+    """Raises ConfigError if the dtype of gradients can't represent `train.clip_value`."""
     if (limit := config.train.clip_value) is None:
         return
     for dtype in sorted({tensor.dtype for tensor in plan.parameters}):

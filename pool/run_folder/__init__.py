@@ -1,1 +1,1 @@
-"""Files of a run's folder: whole or absent, read strictly. Free of torch."""
+"""Reads and writes files in a run's folder. Files are written as a whole and read strictly. Free of torch."""

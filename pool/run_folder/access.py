@@ -1,9 +1,9 @@
-"""How the run folder and everything in it is opened, by every process of a run.
+"""Opens the run folder and everything in it, for every process of a run.
 
-A process holds the folder by a descriptor and names what is in it by paths that begin with /proc/self/fd/N. So a run
-goes on in a folder that is moved, and another folder in its place is not used. Nothing in it that another user owns or
-could have planted (a symbolic link, a pipe) is followed, read or written. Others may read it as far as the umask lets
-them. Free of torch.
+A process keeps a descriptor of the folder, and refers to what is in it by paths that begin with /proc/self/fd/N. So a
+run continues in a folder that is moved, and never uses another folder in its place. Nothing in it that another user
+owns or could have planted (a symbolic link, a pipe) is followed, read or written. Other users may read the folder as
+far as the umask lets them. Free of torch.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ from pathlib import Path
 from loader.files.regular import NotRegularFileError, open_regular
 
 _HELD = re.compile(r"/proc/self/fd/(\d+)")
-FOLDER_MODE, FILE_MODE = 0o755, 0o644  # less the umask; whatever that is, nobody else writes there
+FOLDER_MODE, FILE_MODE = 0o755, 0o644  # before the umask; others never get write permission
 _DELETED = " (deleted)"  # what the kernel adds to the path of a deleted folder
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 def hold(path: Path) -> int:
-    """A descriptor of a folder that only this user can write to; made if it is not there.
+    """Opens a folder, which is made if missing, and returns its descriptor.
 
-    Raises OSError that names what is wrong: of another user, writable by others, no folder.
+    Raises OSError, with the reason, if the folder belongs to another user than this one or root, if others can write
+    to it, or if it is no folder.
     """
     _check_links(path)
     with contextlib.suppress(FileExistsError):
@@ -40,17 +41,17 @@ def hold(path: Path) -> int:
 
 
 def keep_others_from_writing() -> None:
-    """Lets only this user write to what this process makes from now on, by whatever call."""
+    """Sets the umask so that only this user can write to files that this process makes from now on."""
     os.umask(os.umask(_WRITABLE_BY_OTHERS) | _WRITABLE_BY_OTHERS)
 
 
 def inside(fd: int) -> Path:
-    """Returns the path that paths below a folder begin with, in this process, as long as the descriptor is open."""
+    """Returns the path of a folder by its descriptor, for this process and as long as the descriptor is open."""
     return Path(f"/proc/self/fd/{fd}")
 
 
 def is_deleted(fd: int) -> bool:
-    """The folder has no name any more, and nothing can be made in it."""
+    """Returns whether a folder was deleted, so that nothing can be made in it."""
     if os.fstat(fd).st_nlink == 0:
         return True
     place = str(inside(fd).readlink())  # some file systems never count a folder's links
@@ -58,12 +59,15 @@ def is_deleted(fd: int) -> bool:
 
 
 def shown(text: str) -> str:
-    """A text for the user: paths through a descriptor become those that the folder has now."""
+    """Replaces paths through a descriptor in a text for the user by the folder's current path."""
     return _HELD.sub(_place, text)
 
 
 def open_file(path: Path, flags: int) -> int:
-    """A descriptor of a regular file of this user; made if `flags` say so. Raises OSError."""
+    """Opens a regular file of this user and returns its descriptor. The file is made if `flags` have O_CREAT.
+
+    Raises OSError, also for a symbolic link or a file of another user.
+    """
     fd = open_regular(path, flags | os.O_NOFOLLOW, FILE_MODE)
     with _closed_if_refused(fd):
         _check(path, os.fstat(fd))
@@ -71,7 +75,7 @@ def open_file(path: Path, flags: int) -> int:
 
 
 def make_folder(path: Path) -> None:
-    """A folder in the run folder, if it is not there yet. Raises OSError."""
+    """Makes a folder in the run folder, if it does not exist yet. Raises OSError."""
     try:
         path.mkdir(FOLDER_MODE)
     except FileExistsError:
@@ -82,9 +86,11 @@ def make_folder(path: Path) -> None:
 
 
 def check_below(folder: Path, names: Iterable[str], *, links_in: str) -> None:
-    """These files and folders with all that is in them, as far as they are there, are this user's. Raises OSError.
+    """Raises OSError unless these files and folders, with all that is in them, belong to this user. Missing ones are
+    ignored.
 
-    Refused are pipes, devices, and symbolic links but for those in `links_in` that point to something beside them.
+    Pipes and devices are refused. So are symbolic links, except those in the folder `links_in` that point to
+    something in the same folder.
     """
     pending = [folder / name for name in names if os.path.lexists(folder / name)]
     while pending:
@@ -103,6 +109,7 @@ def check_below(folder: Path, names: Iterable[str], *, links_in: str) -> None:
 
 @contextlib.contextmanager
 def _closed_if_refused(fd: int) -> Iterator[None]:
+    """Closes the descriptor if an OSError leaves the context."""
     try:
         yield
     except OSError:
@@ -111,7 +118,7 @@ def _closed_if_refused(fd: int) -> Iterator[None]:
 
 
 def _check(path: Path, status: os.stat_result) -> None:
-    """Raises OSError if another user than root owns it, or if it is a folder in which others could plant something."""
+    """Raises OSError if another user than root owns the file, or if it is a folder to which others can write."""
     if not _is_trusted(status.st_uid):
         raise OSError(errno.EPERM, f"belongs to another user ({_name(status.st_uid)})", str(path))
     if stat.S_ISDIR(status.st_mode) and status.st_mode & _WRITABLE_BY_OTHERS:
@@ -119,7 +126,7 @@ def _check(path: Path, status: os.stat_result) -> None:
 
 
 def _check_links(path: Path) -> None:
-    """Another user's symbolic link on the way would choose the folder. Raises OSError."""
+    """Raises OSError if a symbolic link of another user is on the path, since that user could choose the folder."""
     for place in (*reversed(path.parents), path):
         with contextlib.suppress(FileNotFoundError):
             status = place.lstat()
@@ -129,6 +136,7 @@ def _check_links(path: Path) -> None:
 
 
 def _is_trusted(uid: int) -> bool:
+    """Returns whether a user is root or the user of this process."""
     return uid in (0, os.geteuid())
 
 
@@ -140,6 +148,7 @@ def _name(uid: int) -> str:
 
 
 def _place(match: re.Match[str]) -> str:
+    """Returns the current path of the descriptor that a regular expression has matched."""
     try:
         return str(Path(match[0]).readlink()).removesuffix(_DELETED)
     except OSError:

@@ -1,6 +1,6 @@
-"""Files that are written whole: new, fsynced, read back from the disk, and only then renamed to their name.
+"""Writes files as a whole: under a temporary name, synced to the disk, and only then renamed.
 
-Plain calls of `os`, each of which may fail; every OSError that leaves here names its file. Free of torch.
+Only plain calls of `os` are used, each of which may fail. Every OSError raised here names its file. Free of torch.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Buffer = bytes | memoryview
 
 @contextlib.contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """OSErrors of calls that know only a descriptor name the file."""
+    """Adds the file's path to an OSError within the context that has none, as calls by descriptor raise it."""
     try:
         yield
     except OSError as error:
@@ -33,7 +33,10 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def write_new(path: Path, pieces: Iterable[Buffer]) -> None:
-    """A new file, on the disk when this returns. Raises OSError; FileExistsError if there is one."""
+    """Writes a new file, which is on the disk when this returns.
+
+    Raises OSError, and FileExistsError if there is such a file.
+    """
     with naming(path):
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
         try:
@@ -45,13 +48,13 @@ def write_new(path: Path, pieces: Iterable[Buffer]) -> None:
             crash_point("coordinator.file_before_fsync")
             os.fsync(fd)
             crash_point("coordinator.file_after_fsync")
-            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)  # so that reading back asks the disk, not the cache
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)  # so that reading back reads the disk, not the cache
         finally:
             os.close(fd)
 
 
 class Reader:
-    """A regular file read from its start in pieces of wanted lengths; for a `with`. Raises OSError."""
+    """A regular file that is read from its start in blocks of chosen lengths, as a context manager. Raises OSError."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -66,7 +69,7 @@ class Reader:
             os.close(self._fd)
 
     def take(self, nbytes: int) -> bytes:
-        """The next `nbytes`; fewer only at the file's end."""
+        """Returns the next `nbytes` bytes, or fewer at the file's end."""
         taken = bytearray()
         with naming(self._path):
             while len(taken) < nbytes and (data := os.read(self._fd, min(_PIECE, nbytes - len(taken)))):
@@ -75,7 +78,7 @@ class Reader:
 
 
 def read_all(path: Path, limit: int) -> bytes:
-    """Raises OSError, also for a file of more than `limit` bytes."""
+    """Returns the content of a file. Raises OSError, also if it has more than `limit` bytes."""
     with Reader(path) as file:
         if file.nbytes > limit:
             raise OSError(errno.EFBIG, f"has {file.nbytes} bytes; at most {limit} are expected", str(path))
@@ -83,7 +86,10 @@ def read_all(path: Path, limit: int) -> bytes:
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """The file holds its old content or all of the new one, whenever the machine stops. Raises OSError."""
+    """Replaces the content of a file atomically, so that it has the old or the new content if the machine stops.
+
+    Raises OSError.
+    """
     beside = temporary(path)
     try:
         write_new(beside, [data])
@@ -95,7 +101,7 @@ def replace_file(path: Path, data: bytes) -> None:
 
 
 def replace_link(path: Path, target: str) -> None:
-    """A symlink, moved from its old target to the new one in one go. Raises OSError."""
+    """Makes a symbolic link, or moves an existing one to a new target atomically. Raises OSError."""
     beside = temporary(path)
     try:
         beside.symlink_to(target)
@@ -106,8 +112,10 @@ def replace_link(path: Path, target: str) -> None:
 
 
 def publish(beside: Path) -> None:
-    """Moves all files of a folder into the one that it is in, once all are on the disk. Nobody else can write to them.
-    Raises OSError."""
+    """Moves all files of a folder into its parent folder, after all of them were synced to the disk.
+
+    Write permission for others is taken away. Raises OSError.
+    """
     written = sorted(beside.iterdir())
     for path in written:
         path.chmod(path.stat().st_mode & FILE_MODE)
@@ -118,12 +126,12 @@ def publish(beside: Path) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Syncs a folder: what was made, renamed or removed there is on the disk when this returns. Raises OSError."""
+    """Syncs a folder, so that files made, renamed or removed in it are on the disk. Raises OSError."""
     _sync(path, os.O_DIRECTORY)
 
 
 def sync_file(path: Path) -> None:
-    """Syncs a file: what it holds is on the disk when this returns. Raises OSError."""
+    """Syncs the content of a file to the disk. Raises OSError."""
     _sync(path, os.O_NOFOLLOW)
 
 
@@ -137,7 +145,7 @@ def _sync(path: Path, flags: int) -> None:
 
 
 def remove(path: Path) -> None:
-    """A file, or a folder of files. Raises OSError."""
+    """Removes a file, or a folder that has files only. Raises OSError."""
     if path.is_dir() and not path.is_symlink():
         for entry in path.iterdir():
             entry.unlink()
@@ -147,13 +155,13 @@ def remove(path: Path) -> None:
 
 
 def remove_quietly(path: Path) -> None:
-    """Removes as far as it goes; what stays is swept at the next start."""
+    """Removes a file or folder as far as possible. The next start removes what is left."""
     with contextlib.suppress(OSError):
         remove(path)
 
 
 def sweep(folder: Path) -> None:
-    """Removes what dead writers left, and nothing else. Only while no writer of this folder lives."""
+    """Removes temporary files and folders that dead processes left, if no other process writes in the folder now."""
     with contextlib.suppress(OSError):
         for path in folder.iterdir():
             if is_temporary(path.name):

@@ -1,6 +1,6 @@
-"""A file that lines are appended to. An error does not stop the writer: lines that can't be written wait in memory.
+"""A file to which lines are appended. After an error, lines that can't be written are kept in memory and tried again.
 
-If the file is deleted or moved away, it is made again. A line that a dead writer left half written is ended first.
+If the file is deleted or moved away, it is made again. An incomplete line of a dead process is ended first.
 """
 
 from __future__ import annotations
@@ -12,13 +12,17 @@ from pathlib import Path
 
 from pool.run_folder.access import open_file
 
-MOST_KEPT = 16 << 20  # bytes; beyond, new lines are lost
-LONGEST = 1 << 20  # bytes of a line; a longer one is none of ours
+MOST_KEPT = 16 << 20  # bytes; if more are kept, new lines are lost
+LONGEST = 1 << 20  # bytes of a line; no run writes a longer one
 _BLOCK = 1 << 16
 
 
 class LineFile:
-    """`error`: why the newest lines are not in the file yet; None if all are. `lost`: how many never will be."""
+    """A file to which lines are appended.
+
+    `error`: why the newest lines are not in the file yet; None if all are. `lost`: number of lines that were
+    dropped.
+    """
 
     def __init__(self, path: Path) -> None:
         self.error: OSError | None = None
@@ -29,11 +33,11 @@ class LineFile:
 
     @property
     def waiting(self) -> int:
-        """The number of lines that wait in memory."""
+        """The number of lines that are kept in memory."""
         return self._kept.count(b"\n") - self._kept.startswith(b"\n")
 
     def add(self, line: str) -> None:
-        """Writes a line, now if possible, else together with a later one."""
+        """Appends a line, now if possible, else together with a later one."""
         if len(self._kept) < MOST_KEPT:
             self._kept += line.encode() + b"\n"
         else:
@@ -41,7 +45,7 @@ class LineFile:
         self.write_waiting()
 
     def write_waiting(self) -> None:
-        """Writes the lines that wait, as far as there is room; `error` says why not all are written."""
+        """Writes the lines kept in memory. If not all can be written, `error` is set."""
         self.error = None
         try:
             self._look()
@@ -55,7 +59,7 @@ class LineFile:
         self._fd = -1
 
     def _write(self) -> None:
-        """Appends what is kept. If an OSError is raised, the file ends with a whole line."""
+        """Appends the lines kept in memory. The file ends with a whole line even if an OSError is raised."""
         end, written = os.fstat(self._fd).st_size, 0
         try:
             while written < len(self._kept):
@@ -65,13 +69,13 @@ class LineFile:
             try:
                 os.ftruncate(self._fd, end + written)
             finally:
-                self.close()  # to look anew whether the last line is whole
+                self.close()  # so that the next attempt checks whether the last line is whole
             raise
         finally:
             del self._kept[:written]
 
     def _look(self) -> None:
-        """Opens the file if it is not the one that has the name. Raises OSError."""
+        """Opens the file again if its name belongs to another file or none now. Raises OSError."""
         if self._fd >= 0:
             with suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(self._fd), self._path.stat()):
@@ -80,16 +84,16 @@ class LineFile:
         self._fd = open_file(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         size = os.fstat(self._fd).st_size
         if size > 0 and not self._kept.startswith(b"\n") and os.pread(self._fd, 1, size - 1) != b"\n":
-            self._kept[:0] = b"\n"  # ends the half line of a dead writer; waits with the others, once
+            self._kept[:0] = b"\n"  # ends the incomplete line of a dead process; added once
 
 
 def lines_from_the_end(fd: int) -> Iterator[tuple[int, bytes]]:
-    """Offset and bytes of each line of a file, the last one first; reads no more than is asked for.
+    """Yields offset and bytes of each line of a file, beginning with the last line.
 
-    Ends early at a line that is longer than LONGEST. Raises OSError.
+    No more than needed is read. Ends at a line that is longer than LONGEST. Raises OSError.
     """
     begin = os.fstat(fd).st_size
-    rest = b""  # of the file from `begin` on, what has not been given yet
+    rest = b""  # bytes from `begin` on that were not yielded yet
     while begin > 0 and len(rest) <= LONGEST:
         begin, end = max(0, begin - _BLOCK), begin
         rest = os.pread(fd, end - begin, begin) + rest

@@ -1,4 +1,4 @@
-"""Reads metrics.jsonl, of a run that has ended or goes on."""
+"""Reads metrics.jsonl of a run that has ended or is going on."""
 
 from __future__ import annotations
 
@@ -19,16 +19,19 @@ METRICS = "metrics.jsonl"
 
 
 class RecordFile:
-    """A metrics.jsonl that may grow, read from where the reading before ended."""
+    """A metrics.jsonl that may grow. Each reading continues where the previous one ended."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._offset = 0  # behind the newest line that was read
-        self._line = b""  # that line
+        self._offset = 0  # end of the newest line that was read
+        self._line = b""  # the newest line that was read
 
     def goes_on(self) -> bool:
-        """Returns whether what was read before still stands. If not (a run has taken steps back, or is a new one), the
-        next reading begins at the file's start. Raises ConfigError."""
+        """Returns whether the lines that were read before are still in the file.
+
+        They are not if a run has repeated steps or is a new one. Then the next reading begins at the file's start.
+        Raises ConfigError.
+        """
         with self._open() as fd:
             before = self._offset - len(self._line)
             if self._offset == 0 or (fd is not None and os.pread(fd, len(self._line), before) == self._line):
@@ -37,8 +40,10 @@ class RecordFile:
         return False
 
     def read(self) -> Iterator[Mapping[str, Any]]:
-        """Yields the lines that are records, up to the last whole line; none of a file that is not there. Raises
-        ConfigError."""
+        """Yields the records in the new lines, up to the last whole line. Yields none if there is no file.
+
+        Lines that are no records are skipped. Raises ConfigError.
+        """
         with self._open() as fd:
             if fd is None:
                 return
@@ -46,14 +51,14 @@ class RecordFile:
                 file.seek(self._offset)
                 while line := file.readline(LONGEST):
                     if not line.endswith(b"\n") and len(line) < LONGEST:
-                        return  # of a process that was killed, or writes just now
+                        return  # incomplete: its process was killed, or is writing now
                     self._offset, self._line = file.tell(), line
                     if (record := record_in(line)) is not None:
                         yield record
 
     @contextmanager
     def _open(self) -> Iterator[int | None]:
-        """Gives a descriptor; None if there is no file."""
+        """Yields a descriptor of the file within the context; None if there is no file. Raises ConfigError."""
         try:
             fd = open_regular(self._path, os.O_RDONLY | os.O_NOFOLLOW)
         except FileNotFoundError:
@@ -70,12 +75,13 @@ class RecordFile:
 
 
 def read_records(path: Path) -> Iterator[Mapping[str, Any]]:
-    """The lines that are records; none of a file that is not there. Raises ConfigError."""
+    """Yields the records of a metrics.jsonl; none if there is no file. Raises ConfigError."""
     return RecordFile(path).read()
 
 
 def record_in(line: bytes) -> dict[str, Any] | None:
-    """Parses a line, in which null is a number that is not finite: NaN. None if it is no record of a run's."""
+    """Parses a line of metrics.jsonl; None if it is no record. A null is read as NaN, and means a number that is
+    not finite."""
     with suppress(ValueError, RecursionError, TypeError, AttributeError):
         record = json.loads(line)
         if type(record.get("step")) is int:
@@ -86,7 +92,7 @@ def record_in(line: bytes) -> dict[str, Any] | None:
 
 
 def _numbers(values: list[Any]) -> list[float]:
-    """Raises TypeError for what is no list of numbers."""
+    """Returns the values with None replaced by NaN. Raises TypeError for what is no list of numbers."""
     if not isinstance(values, list) or not all(isinstance(value, int | float | None) for value in values):
         raise TypeError
     return [math.nan if value is None else value for value in values]

@@ -1,6 +1,7 @@
-"""Reads a checkpoint's JSON strictly; errors are one line. Free of torch.
+"""Reads a checkpoint's JSON strictly, and formats errors as one line. Free of torch.
 
-If a file's checksums are right and its content is not, the file is not damaged: another program has written it.
+If a file's checksums are right but its content is not valid, the file is not damaged. Another program has written
+it.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from pydantic import ValidationError
 from pool.errors import CheckpointError
 
 NOT_OURS = "its sums are right, so it is not damaged: no run of sparsepool has written it like this"
-LONGEST = 80  # of a value that is shown
+LONGEST = 80  # characters of a value in a message
 ABSENT = object()
 
 
 def parse(text: bytes, where: Path | str) -> Any:
-    """The value of a JSON text in which no name is given twice. Raises CheckpointError."""
+    """Parses JSON in which no object may have a name twice. Raises CheckpointError."""
     try:
         return json.loads(text, object_pairs_hook=_names_given_once)
     except RecursionError:
@@ -30,12 +31,12 @@ def parse(text: bytes, where: Path | str) -> Any:
 
 
 def not_ours(where: Path | str, what: str) -> CheckpointError:
-    """About content that no run writes."""
+    """Returns the error for content with right checksums that no run writes."""
     return CheckpointError(f"{where}: {what}; {NOT_OURS}")
 
 
 def explained(error: ValidationError) -> str:
-    """The first thing that is wrong: field, what is allowed, what was found."""
+    """Describes the first error that pydantic found: the field, what is allowed, and its value."""
     first = error.errors(include_url=False)[0]
     field = printable(".".join(str(part) for part in first["loc"])) if first["loc"] else "the whole"
     actual = "" if first["type"] == "missing" else f", not {printable(repr(first['input']))}"
@@ -43,19 +44,22 @@ def explained(error: ValidationError) -> str:
 
 
 def value_at(tree: Any, key: str) -> Any:
-    """The value of a dotted key; None if there is none."""
+    """Returns the value at a dotted key; None if there is none."""
     for part in key.split("."):
         tree = tree.get(part) if isinstance(tree, dict) else None
     return tree
 
 
 def same(one: Any, other: Any) -> bool:
-    """Returns whether two plain values are equal; nan is equal to nan, as it is no change."""
+    """Returns whether two plain values are equal. NaN equals NaN here, since it means no change."""
     return bool(one == other) or json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
 def changed_entry(key: str, now: Any, then: Any) -> tuple[str, Any, Any]:
-    """The first dotted key below `key` whose values differ, with both values, ABSENT for none. They must differ."""
+    """Returns the first dotted key at or below `key` whose values differ, and both values (ABSENT for a missing one).
+
+    The values `now` and `then` must differ.
+    """
     if isinstance(now, list) and isinstance(then, list) and len(now) == len(then):
         now, then = ({str(index): value for index, value in enumerate(values)} for values in (now, then))
     if not (isinstance(now, dict) and isinstance(then, dict)):
@@ -65,22 +69,23 @@ def changed_entry(key: str, now: Any, then: Any) -> tuple[str, Any, Any]:
 
 
 def same_entry(one: Mapping[str, Any], other: Mapping[str, Any], name: str) -> bool:
-    """Returns whether both have the same value under that name, or both none."""
+    """Returns whether both mappings have equal values for a name, or both have none."""
     return (name in one) == (name in other) and same(one.get(name), other.get(name))
 
 
 def said(value: Any) -> str:
-    """A value, or that there is none, for the user."""
+    """Formats a value for the user; "not set" for ABSENT."""
     return "not set" if value is ABSENT else printable(str(value), 500)
 
 
 def printable(text: str, longest: int = LONGEST) -> str:
-    """Printable, on one line, not long."""
+    """Shortens text to `longest` characters, with characters that can't be printed replaced by ?."""
     short = text if len(text) <= longest else f"{text[:longest]}..."
     return "".join(letter if letter.isprintable() else "?" for letter in short)
 
 
 def _names_given_once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Makes a dictionary of an object's entries. Raises ValueError if a name occurs twice."""
     entries = dict(pairs)
     if len(entries) != len(pairs):
         names = [name for name, _ in pairs]

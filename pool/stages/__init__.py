@@ -1,1 +1,1 @@
-"""Recipes: configs with stages, each of which is a run that begins where another one ended."""
+"""Recipes: configs with several stages, each of which is a run that starts from the result of another one."""

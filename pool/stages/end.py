@@ -1,6 +1,7 @@
-"""Ends a stage that is trained: writes its network, to a file named by its content, and tests it.
+"""Exports the network of a trained stage, to a file named by its content, and runs the stage's test with it.
 
-Both are noted in the stage's folder with keys of their own: another opponent trains nothing again.
+Both are recorded in the stage's folder under keys of their own. So a change of the test, such as another opponent, does
+not train anything again.
 """
 
 from __future__ import annotations
@@ -40,32 +41,38 @@ _LONGEST = 1 << 20
 
 
 def network_of(folder: Path) -> Path | None:
-    """Returns the network in a stage's folder; None if it is not written. Its bytes are not looked at."""
+    """Returns the path of the network in a stage's folder; None if it is not written. The file's content is not
+    read."""
     name = _record(folder).get("network")
     return folder / name if isinstance(name, str) and (folder / name).is_file() else None
 
 
 def has_bytes_of_its_name(network: Path) -> bool:
-    """Reads a stage's network through, and compares it with the digest in its name."""
+    """Returns whether a network's file has the digest that its name contains. The whole file is read."""
     with suppress(OSError):
         return network.name.startswith(f"{_stem_of(network)}.")
     return False
 
 
 def _stem_of(network: Path) -> str:
-    """Returns the name that a network has by its content, without the ending. Raises OSError."""
+    """Returns the file name, without suffix, for a network's content: `nn-` and digits of its SHA-256. Raises
+    OSError."""
     with os.fdopen(open_regular(network), "rb") as file:
         return f"nn-{hashlib.file_digest(file, 'sha256').hexdigest()[:DIGITS]}"
 
 
 def is_tested(folder: Path) -> bool:
+    """Returns whether the last test of a stage's network has passed."""
     return _record(folder).get("test_ended") == EXIT_DONE
 
 
 def network_wanted(run: StageRun) -> Path | None:
-    """Returns the stage's network; None if it is to be written, anew where its bytes are not those of its name, or with
-    other weights or in another order. One whose files to order it by are not here is taken as it is. Raises
-    UnavailableError."""
+    """Returns the path of the stage's network; None if it has to be written.
+
+    It has to be written again if its content does not match its name, or if the stage's settings for export have
+    changed. If the files by which its units are to be ordered are missing, an existing network is returned as it is,
+    and without one UnavailableError is raised.
+    """
     network = network_of(run.folder)
     if network is not None and not has_bytes_of_its_name(network):
         network = None
@@ -78,14 +85,14 @@ def network_wanted(run: StageRun) -> Path | None:
 
 
 def test_outcome(run: StageRun, network: Path) -> int | None:
-    """Returns the exit code of the stage's test with this network; None if it is to be run."""
+    """Returns the exit code of the stage's test with this network; None if the test has to be run."""
     record = _record(run.folder)
     code = record.get("test_ended") if record.get("test_key") == _test_key(run.stage, network) else None
     return code if isinstance(code, int) else None
 
 
 def check_end(run: StageRun) -> None:
-    """Raises UnavailableError for files and programs that the end of a stage still needs, and are not there."""
+    """Raises UnavailableError if files or programs are missing that the export and test of a stage still need."""
     stage = run.stage
     if not stage.own.export:
         return
@@ -96,13 +103,16 @@ def check_end(run: StageRun) -> None:
 
 
 def end_stage(run: StageRun, say: Callable[[str], object]) -> None:
-    """Writes the stage's network and tests it, unless that has been done. Raises PoolError."""
+    """Exports the stage's network and tests it, unless that was done before. Raises PoolError.
+
+    `say` is called with each line for the user.
+    """
     stage, folder = run.stage, run.folder
     if not stage.own.export:
         return
     network = network_wanted(run)
     if network is not None and (not stage.own.test or test_outcome(run, network) == EXIT_DONE):
-        return  # of a folder that may be read alone
+        return  # nothing to do; the folder may be read-only
     former = network_of(folder)
     if former is not None and not has_bytes_of_its_name(former):
         say(f"stage {stage.name}: {former} has other bytes than those it was named by; it is written again")
@@ -125,7 +135,7 @@ def end_stage(run: StageRun, say: Callable[[str], object]) -> None:
 
 
 def _network_key(run: StageRun) -> str:
-    """Returns the digest of all that the network's bytes depend on. Raises UnavailableError."""
+    """Returns the digest of everything that the network's bytes depend on. Raises UnavailableError."""
     stage = run.stage
     own: dict[str, Any] = {"stage": run.key}
     try:
@@ -138,13 +148,15 @@ def _network_key(run: StageRun) -> str:
 
 
 def _test_key(stage: Stage, network: Path) -> str:
+    """Returns the digest of everything that the outcome of a test depends on: the network and the command."""
     return digest({"network": network.name, "test": list(stage.own.test)})
 
 
 def _write_network(run: StageRun, say: Callable[[str], object]) -> Path:
+    """Exports the stage's network to its folder and records it. Returns its path."""
     stage, folder = run.stage, run.folder
-    suffix = task_module(stage.config.task).EXPORT_SUFFIX  # type: ignore[attr-defined]  # `recipe` has looked
-    files.sweep(folder)  # of a predecessor that was killed
+    suffix = task_module(stage.config.task).EXPORT_SUFFIX  # type: ignore[attr-defined]  # `recipe` has checked it
+    files.sweep(folder)  # files of an earlier process that was killed
     beside = temporary(folder / "network")
     try:
         beside.mkdir(mode=FOLDER_MODE)
@@ -161,7 +173,8 @@ def _write_network(run: StageRun, say: Callable[[str], object]) -> Path:
 
 
 def _export(run: StageRun, output: Path) -> None:
-    """Runs `pool export`, which needs torch: this process never imports it."""
+    """Runs `pool export` in another process, because it needs torch, which this process never imports. Raises
+    PoolError."""
     own, config = run.stage.own, run.stage.config
     permute = [word for pattern in own.permute for word in ("--permute", pattern)]
     command = export_command(locate(run.folder), output, config.task, own.weights, None, *permute)
@@ -172,13 +185,14 @@ def _export(run: StageRun, output: Path) -> None:
 
 
 def _test(run: StageRun, network: Path, say: Callable[[str], object]) -> None:
+    """Runs the stage's test program with the network and records its exit code. Raises RunError if the test fails."""
     stage, folder = run.stage, run.folder
     words = [word.replace("{net}", str(network)) for word in stage.own.test]
     say(f"stage {stage.name}: testing its network; {folder / LOG} has what the test says")
     with (folder / LOG).open("ab") as log:
         log.write(f"{network.name}: {shlex.join(words)}\n".encode())
         log.flush()
-        command = command_of("pool.process.become", str(os.getpid()), *words)  # dies with this process
+        command = command_of("pool.process.become", str(os.getpid()), *words)  # so that it ends when this process ends
         code = subprocess.run(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, check=False
         ).returncode
@@ -188,7 +202,7 @@ def _test(run: StageRun, network: Path, say: Callable[[str], object]) -> None:
 
 
 def _record(folder: Path) -> dict[str, Any]:
-    """Returns what has been made so far: nothing, if the file is no record of ours."""
+    """Returns the record in a stage's folder; empty if there is none or it is not valid."""
     with suppress(OSError, ValueError):
         record = json.loads(files.read_all(folder / RECORD, _LONGEST))
         if isinstance(record, dict):
@@ -197,4 +211,5 @@ def _record(folder: Path) -> dict[str, Any]:
 
 
 def _note(folder: Path, made: Mapping[str, Any]) -> None:
+    """Adds entries to the record in a stage's folder."""
     files.replace_file(folder / RECORD, json.dumps({**_record(folder), **made}, indent=1).encode())

@@ -1,8 +1,9 @@
-"""The key of a stage: a name for all that its weights depend on, so that a stage which is done is found again.
+"""Computes the key of a stage, a digest of everything that its weights depend on, by which a trained stage is found
+again.
 
-It is made of the settings that change results, the content of the training data, and the key of the stage that it
-starts from. Names and folders of files are no part of it, nor is what decides how fast a run is, nor the machine, nor
-versions of sparsepool and torch: these are in the run's fingerprint.
+A key is made of the settings that change results, the content of the training data, and the key of the stage that it
+starts from. Not part of it are names and folders of files, settings that affect speed only, the machine, and
+versions of sparsepool and torch, which are in the run's fingerprint.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ from pool.stages.recipe import Stage
 from pool.supervisor.prepare import data_files
 from pool.task.start import KEY
 
-FORMAT = 1  # of this rule; raised when a default changes that changes results
+FORMAT = 1  # of the key's contents; raised when a default changes that affects results
 DIGITS = 12
 _OF_THE_MACHINE = ("pool.", "testing.")
 _TOLD_OTHERWISE = ("run.dir", f"model.{KEY}")
 
 
 def keys(stages: Sequence[Stage]) -> dict[str, str]:
-    """Returns the key of each stage, by name. Raises ConfigError, also for files that are not there."""
+    """Returns the key of each stage, by the stage's name. Raises ConfigError, also for missing files."""
     made: dict[str, str] = {}
     for stage in stages:
         try:
@@ -47,8 +48,11 @@ def keys(stages: Sequence[Stage]) -> dict[str, str]:
 
 
 def stage_key(stage: Stage, parent: str, data: Mapping[str, Any]) -> str:
-    """Returns the key. `parent`: the key of the stage, or the digest of what else it starts from; `data`: of
-    `data_digests`."""
+    """Returns the key of one stage.
+
+    `parent`: the key of the stage that it starts from, or the digest of whatever else it starts from. `data`: as
+    `data_digests` returns it.
+    """
     return digest(
         {
             "format": FORMAT,
@@ -61,8 +65,10 @@ def stage_key(stage: Stage, parent: str, data: Mapping[str, Any]) -> str:
 
 
 def settings(config: Config) -> dict[str, Any]:
-    """Returns the settings that change results and are not the default, by dotted key: so a key that is new in a later
-    version changes no stage that does not set it."""
+    """Returns the settings that change results and differ from their defaults, by dotted key.
+
+    Defaults are left out so that a key which a later version adds changes no stage that does not set it.
+    """
     now, default = config.model_dump(mode="json"), type(config)().model_dump(mode="json")
     chosen: dict[str, Any] = {}
     for key, field in walk(type(config)):
@@ -74,8 +80,11 @@ def settings(config: Config) -> dict[str, Any]:
 
 
 def data_digests(config: Config) -> dict[str, Any]:
-    """Describes the data that a stage's weights depend on: content, shares and scales of the training files in their
-    order, and of validation files if validations steer the run. Raises ConfigError."""
+    """Describes the data that a stage's weights depend on: content, shares and scales of the training files, in their
+    order.
+
+    Validation files are included if validations control the run (early stopping, plateau). Raises ConfigError.
+    """
     files = data_files.find(config, None)
     steers = config.train.early_stopping is not None or any(
         member.schedule.plateau.patience is not None for member in config.members
@@ -89,8 +98,10 @@ def data_digests(config: Config) -> dict[str, Any]:
 
 
 def start_of(path: str | None) -> str:
-    """Returns the digest of a checkpoint's folder, or of a file, that a stage starts from; empty for none. Raises
-    ConfigError, CheckpointError."""
+    """Returns the digest of the checkpoint or file at `path`, from which a stage starts; "" for None.
+
+    Raises ConfigError, CheckpointError.
+    """
     if path is None:
         return ""
     try:
@@ -102,8 +113,10 @@ def start_of(path: str | None) -> str:
 
 
 def digest(content: Mapping[str, Any]) -> str:
-    """Returns the first digits of the SHA-256 of plain data, which may have been written in several ways: 1 and 1.0 are
-    one number."""
+    """Returns the first 12 digits of the SHA-256 of plain data.
+
+    Equal numbers give the same digest, however they are written: 1 and 1.0.
+    """
     text = json.dumps(_plain(content), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
 
@@ -115,12 +128,13 @@ def _digests(files: Sequence[DataFile]) -> list[str]:
         raise ConfigError(f"{error.filename}: {error.strerror}") from None
 
 
-@functools.cache  # stages read the same files
+@functools.cache  # because stages read the same files
 def _digest_of(file: DataFile) -> str:
     return content_digest(file.path, file.size)
 
 
 def _plain(value: Any) -> Any:
+    """Converts plain data so that equal values have the same JSON."""
     if isinstance(value, Mapping):
         return {str(key): _plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):

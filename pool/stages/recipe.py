@@ -1,5 +1,7 @@
-"""Reads a recipe: a config with [[stage]] tables. Each is laid over the rest of the file, and is then the config of a
-run. Free of torch."""
+"""Reads a recipe, which is a config with [[stage]] tables. Free of torch.
+
+Each table overrides settings in the rest of the file, which together are the config of one run.
+"""
 
 from __future__ import annotations
 
@@ -21,15 +23,17 @@ from pool.task.start import KEY, start_folder
 
 STAGES = "stages"
 _OWN = StageConfig.model_fields.keys()
-_KEYS = {*_OWN, "task"}  # that are no sections
+_KEYS = {*_OWN, "task"}  # keys of a stage that are no sections
 
 
 @dataclass(frozen=True)
 class Stage:
+    """A stage of a recipe: its own keys, the config of its run, and what the run starts from."""
+
     own: StageConfig
-    config: Config  # with what it is laid over; run.dir is the recipe's
-    parent: Stage | None  # that it starts from
-    start: str | None  # what it starts from that is no stage: a path
+    config: Config  # with the settings outside of stages; run.dir is the recipe's
+    parent: Stage | None  # the stage that it starts from
+    start: str | None  # path of what it starts from, if that is no stage
 
     @property
     def name(self) -> str:
@@ -38,11 +42,13 @@ class Stage:
 
 @dataclass(frozen=True)
 class Recipe:
+    """The stages of a recipe, in order, and the folder that contains their run folders."""
+
     folder: Path  # run.dir; each stage is a run folder in it
     stages: tuple[Stage, ...]
 
     def index(self, name: str, option: str) -> int:
-        """The number of a stage that an option names. Raises ConfigError."""
+        """Returns the index of the stage that an option names. Raises ConfigError."""
         names = [stage.name for stage in self.stages]
         if name not in names:
             raise ConfigError(f"{option} {name}: no such stage; there are {', '.join(names)}")
@@ -50,12 +56,16 @@ class Recipe:
 
 
 def is_recipe(tree: Mapping[str, Any]) -> bool:
+    """Returns whether a config, as plain data, has stages."""
     return STAGE in tree or STAGES in tree
 
 
 def parse_recipe(tree: Mapping[str, Any], overrides: Iterable[str], where: str) -> Recipe:
-    """Reads a recipe from plain data. `overrides`: of `--set`; they win over the file in all stages, and
-    `stage.NAME.KEY=VALUE` in one; `stages.KEY=VALUE` as in the table. Raises ConfigError."""
+    """Reads a recipe from plain data. Raises ConfigError.
+
+    `overrides`: values of `--set`. `KEY=VALUE` changes all stages, `stage.NAME.KEY=VALUE` one stage, and
+    `stages.KEY=VALUE` the table [stages]. They override the file. `where`: file name for error messages.
+    """
     changes = [Change.parse(change) for change in overrides]
     base = {key: value for key, value in tree.items() if key not in (STAGE, STAGES)}
     tables = tree.get(STAGE, [])
@@ -89,6 +99,8 @@ def _stage(
     changes: Sequence[Change],
     where: str,
 ) -> Stage:
+    """Reads and checks one stage. `base`: settings outside of stages. `before`: the stages before it. Raises
+    ConfigError."""
     if "name" not in table:
         raise ConfigError(f'{where}: name: is missing: each stage has one, as name = "first"')
     if stray := next((key for key, value in table.items() if key not in _KEYS and not isinstance(value, dict)), None):
@@ -118,7 +130,7 @@ def _stage(
 
 
 def _below(section: str, changes: Iterable[Change]) -> list[Change]:
-    """Returns the changes of a section, with keys that begin there."""
+    """Returns the changes of keys in a section, with the section's name removed from the keys."""
     prefix = f"{section}."
     return [
         Change(change.key.removeprefix(prefix), change.value, is_toml=change.is_toml)
@@ -128,6 +140,7 @@ def _below(section: str, changes: Iterable[Change]) -> list[Change]:
 
 
 def _started(own: StageConfig, config: Config, before: Sequence[Stage]) -> Stage:
+    """Returns the stage with what it starts from: an earlier stage, a path, or neither."""
     start = own.start_from
     if start is None and before:
         return Stage(own, config, before[-1], None)
@@ -136,7 +149,7 @@ def _started(own: StageConfig, config: Config, before: Sequence[Stage]) -> Stage
 
 
 def _check(stage: Stage, where: str) -> None:
-    """Raises ConfigError for what can be seen before anything is there."""
+    """Raises ConfigError for contradictory settings that can be found before any file exists."""
     own, config, parent = stage.own, stage.config, stage.parent
     if config.train.epochs:
         raise ConfigError(
@@ -174,10 +187,12 @@ def _check(stage: Stage, where: str) -> None:
 
 
 def _averages(config: Config) -> bool:
+    """Returns whether a run with this config makes averaged weights."""
     return config.train.average.kind is not None and config.train.average.start <= config.train.steps
 
 
 def _check_goes_on(config: Config, parent: Stage, where: str) -> None:
+    """Raises ConfigError if a stage can't continue its parent's checkpoint with its optimizer and steps."""
     then = parent.config
     if config.train.steps <= then.train.steps:
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""The run that trains a stage: its folder, its config, and how far it is."""
+"""The run that trains a stage: its folder, its config, and its progress."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ class StageRun:
     stage: Stage
     key: str
     folder: Path
-    config: Config  # of the run, in its folder, with what it starts from
+    config: Config  # of the run, with its folder and what it starts from
 
     @property
     def start(self) -> str | None:
-        """The run folder, checkpoint or network file that it starts from; None for new weights."""
+        """The run folder, checkpoint or network file that the run starts from; None for new weights."""
         start: str | None = getattr(self.config.model, KEY)
         return start
 
     @property
     def is_trained(self) -> bool:
-        """All its steps are done, and it has ended well."""
+        """Whether all steps are done and the run has ended successfully."""
         return self.state == "finished"
 
     @property
     def step(self) -> int:
-        """Steps that its newest checkpoint has; -1 before the first."""
+        """The number of steps done by the newest checkpoint; -1 if there is no checkpoint."""
         with suppress(OSError):
             return linked_step(self.folder / FOLDER, LAST)
         return -1
 
     @property
     def state(self) -> str:
-        """Returns the word that `pool status` has for it, or `new` if it has not begun."""
+        """The state of the run as `pool status` names it; "new" if it has not begun."""
         if self.step < 0:
             return "new"
         with suppress(OSError):
@@ -60,14 +60,17 @@ class StageRun:
         return state_of(status, all_steps=self.step >= self.stage.config.train.steps)
 
     def check_own(self) -> None:
-        """Raises ConfigError if the folder's run went on by itself, so that its weights are not those of the stage;
-        DamagedCheckpointError that says what to do."""
+        """Raises ConfigError if the run in the stage's folder has other settings than the stage.
+
+        Such a run was continued outside of the recipe, so that its weights are not those of the stage. Raises
+        DamagedCheckpointError, with what the user can do, if its checkpoint is damaged.
+        """
         if self.step < 0 or self.status is None:
             return
         with naming_damage(f"stage {self.stage.name}", f"--rerun {self.stage.name} trains it anew"):
             saved = read_state(self.folder / FOLDER / LAST)
         why = "numbers that --override changed" if saved.optimizer.overrides else ""
-        with suppress(ConfigError):  # of another version: its keys may be other ones
+        with suppress(ConfigError):  # a checkpoint of another version may have other keys
             then, now = settings(parse_config(dict(saved.config), "")), settings(self.stage.config)
             other = [key for key in {**then, **now} if not same(then.get(key), now.get(key))]
             if self.step > self.begins and other:
@@ -81,7 +84,7 @@ class StageRun:
 
     @property
     def begins(self) -> int:
-        """The number of steps that are done when it begins."""
+        """The number of steps that are done when the stage begins."""
         stage = self.stage
         if stage.own.start_with != "checkpoint":
             return 0
@@ -91,13 +94,15 @@ class StageRun:
 
     @property
     def status(self) -> Status | None:
-        """The run's status; None before a run has begun there."""
+        """The run's status; None if no run has begun in the folder."""
         return read_status(self.folder)
 
 
 def stage_runs(recipe: Recipe, until: int | None = None) -> list[StageRun]:
-    """Returns the runs of the stages up to number `until`; the content of their data decides their folders. Raises
-    ConfigError."""
+    """Returns the runs of the stages up to index `until`, or of all stages. Raises ConfigError.
+
+    Training data is read, because the stages' keys, which name their folders, depend on its content.
+    """
     stages = recipe.stages if until is None else recipe.stages[: until + 1]
     key_by_name = keys(stages)
     folders = {name: recipe.folder / f"{name}-{key}" for name, key in key_by_name.items()}
@@ -114,7 +119,8 @@ def stage_runs(recipe: Recipe, until: int | None = None) -> list[StageRun]:
 
 @contextmanager
 def naming_damage(what: str, way_out: str) -> Iterator[None]:
-    """Damage of a checkpoint that is read inside is told with whose it is and what to do."""
+    """Adds context to a DamagedCheckpointError that is raised within: `what` is damaged, and `way_out` is what the
+    user can do."""
     try:
         yield
     except DamagedCheckpointError as error:

@@ -1,9 +1,11 @@
-"""Begins a stage with the checkpoint of another: optimizer, schedule and steps go on, the stream of data begins anew.
+"""Begins a stage with the checkpoint of another one, with `start_with = "checkpoint"`.
 
-A stage that says other arguments of the optimizer, groups or another schedule gets these, as they stand at this step in
-a run that has had them from the start; the optimizer's tensors go on. The checkpoint is put into the stage's own folder
-as one that this run might have written. From then on the stage is a run that is resumed (I9): there is no other way to
-begin it again after a death.
+Optimizer, schedule and steps continue, and the stream of data begins anew. If the stage has other arguments of the
+optimizer, other groups or another schedule, these replace the checkpoint's. They have the values at this step of a run
+that has had them from the start, and the optimizer's tensors continue.
+
+The checkpoint is copied into the stage's own folder, as if this run had written it. From then on the stage is a run
+that is resumed (invariant I9), which is the only way to begin it again after a death.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ from pool.run_folder.strict_json import same, value_at
 from pool.supervisor.prepare import data_files
 from pool.task.start import KEY
 
-# keys that a checkpoint's parameter groups and schedulers are made of
+# keys from which a checkpoint's parameter groups and schedulers are made
 _NUMBERS = (
     "ensemble",
     *(f"optimizer.{key}" for key in ("args", "groups")),
@@ -49,8 +51,10 @@ _NUMBERS = (
 
 
 def begin_with_checkpoint(config: Config, start: Path) -> None:
-    """Puts the newest checkpoint of `start`, a run's folder or a checkpoint, into the run folder of `config`, unless
-    there is one. Raises ConfigError, CheckpointError, ResourceError."""
+    """Copies the newest checkpoint of `start`, a run's folder or a checkpoint, into the run folder of `config`.
+
+    Does nothing if the run folder has a checkpoint already. Raises ConfigError, CheckpointError, ResourceError.
+    """
     folder = config.run_dir / FOLDER
     try:
         if checkpoints(folder):
@@ -73,13 +77,14 @@ def begin_with_checkpoint(config: Config, start: Path) -> None:
 
 
 def _write(beside: Path, source: Path, own: SavedState) -> None:
+    """Writes the files of the stage's checkpoint into the folder `beside`: tensors of `source`, and the state `own`."""
     for name in own.files:
         _copy(source / name, beside / name)
     files.write_new(beside / STATE, [encode_state(own)])
 
 
 def _state(config: Config, state: SavedState, start: Path) -> SavedState:
-    """Returns the state as the stage's own run would have saved it at this step."""
+    """Converts the state of a checkpoint to what the stage's own run would have saved at this step."""
     found, numbers = data_files.find(config, None), state.optimizer
     if own := _says_other_numbers(config, state):
         numbers = replace(numbers, groups=None, schedulers=())
@@ -96,7 +101,8 @@ def _state(config: Config, state: SavedState, start: Path) -> SavedState:
 
 
 def _says_other_numbers(config: Config, state: SavedState) -> bool:
-    """Tells whether the config's groups and schedulers are made of other settings than the checkpoint's."""
+    """Returns whether optimizer arguments, groups or schedule of the config differ from those of the checkpoint's
+    run."""
     now, default = config.model_dump(mode="json"), type(config)().model_dump(mode="json")
     for key in _NUMBERS:
         then = value_at(state.config, key)
@@ -106,8 +112,11 @@ def _says_other_numbers(config: Config, state: SavedState) -> bool:
 
 
 def _settings(config: Config, state: SavedState, start: Path, own: Collection[str]) -> dict[str, Any]:
-    """Returns the settings of the checkpoint's run, but for those that say which batches train which model, and `own`:
-    these are the stage's. So a resume compares and tells the rest as that of any run."""
+    """Returns the settings to store in the stage's checkpoint.
+
+    They are those of the checkpoint's run, so that a resume compares them and reports changes as for every run. The
+    keys in `own`, and those that determine which batches train which model, are the stage's.
+    """
     now, settings = config.model_dump(mode="json"), copy.deepcopy(dict(state.config))
     if settings.get("task") != now["task"]:
         raise CheckpointError(f"start_from: a checkpoint of the task {settings.get('task')}, not of {now['task']}")
@@ -123,7 +132,7 @@ def _settings(config: Config, state: SavedState, start: Path, own: Collection[st
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Gives a file, which nobody writes again, another name; where that can't be done, copies it."""
+    """Makes a hard link to a file, or copies it if that fails. A link suffices because nobody changes the file."""
     try:
         os.link(source, target)
     except OSError:

@@ -1,4 +1,4 @@
-"""Goes through the stages of a recipe: what is done is left alone, what was begun goes on, the rest is trained."""
+"""Trains the stages of a recipe in order. Stages that are done are skipped, and those that have begun are continued."""
 
 from __future__ import annotations
 
@@ -34,12 +34,13 @@ def train_stages(
     allow_different_numerics: bool = False,
     again: Callable[[str], str] | None = None,
 ) -> int:
-    """Trains what is not done, in the order of the file, up to the stage `until`. Returns the exit code of the stage
-    that ended it; raises PoolError.
+    """Trains the stages that are not done, in the file's order, up to the stage `until`.
 
-    `rerun`: a stage that is trained anew, as are those that follow from it; what they left keeps another name. If it is
-    not done it goes on, so that the same command goes on after a death.
-    `again`: as `pool.supervisor.train.train`.
+    `rerun`: name of a stage that is trained again, with all stages that follow from it, if it is done. Their old
+    folders are renamed. If it is not done it is continued, so that the same command can be repeated after a death.
+    `again`: as in `pool.supervisor.train.train`.
+
+    Returns the exit code of the last stage that was trained. Raises PoolError.
     """
     count = len(recipe.stages)
     last = count - 1 if until is None else recipe.index(until, "--until")
@@ -48,7 +49,7 @@ def train_stages(
     wanted = stage_runs(recipe, last)
     anew = set() if rerun is None else _trained_anew(wanted, rerun)
     for run in wanted:
-        if run.stage.name not in anew:  # what it has is set aside
+        if run.stage.name not in anew:  # otherwise its folder will be renamed
             run.check_own()
         end.check_end(run)
     if rerun is not None:
@@ -64,16 +65,19 @@ def train_stages(
 
 
 def check_stages(recipe: Recipe, show: Callable[[str], object]) -> None:
-    """Shows a page about each stage, as `pool check` does of a run, and checks that each can begin with what
-    the one before it will leave. Raises what `preparation.check` raises."""
+    """Shows a page about each stage, as `pool check` does for a run, and checks that each fits the stage that it
+    starts from.
+
+    Raises what `preparation.check` raises.
+    """
     made: dict[str, Forms] = {}
-    needed: dict[str, DiskPlan] = {}  # of the disk, by stage that is to be trained
+    needed: dict[str, DiskPlan] = {}  # disk space, by stage that is to be trained
     for run in stage_runs(recipe):
         stage = run.stage
         run.check_own()
         end.check_end(run)
         show(f"{'' if not made else chr(10)}Stage {stage.name}: {run.state}\n")
-        config = run.config if stage.parent is None else _without_start(run.config)  # which is still to be trained
+        config = run.config if stage.parent is None else _without_start(run.config)  # its start is still to be trained
         run_plan = preparation.check(config, show, begins=run.begins)
         plans = run_plan.planned.plans
         if not run.is_trained:
@@ -88,7 +92,10 @@ def check_stages(recipe: Recipe, show: Callable[[str], object]) -> None:
 
 
 def check_room(needed: Mapping[str, DiskPlan]) -> None:
-    """Raises ResourceError if there is room for each stage, and not for all: what a stage leaves stays."""
+    """Raises ResourceError if the disk has room for the checkpoints of each stage, but not for those of all stages.
+
+    A stage's checkpoints stay when the next one is trained. `needed`: by stage that is still to be trained.
+    """
     plans = needed.values()
     together, free = sum(plan.more * plan.nbytes for plan in plans), min((plan.free for plan in plans), default=0)
     if together > free:
@@ -99,7 +106,7 @@ def check_room(needed: Mapping[str, DiskPlan]) -> None:
 
 
 def table(recipe: Recipe) -> list[tuple[str, ...]]:
-    """Returns headings, then a row a stage: key, state, steps, network, test."""
+    """Returns a table of the stages: headings, then a row for each with key, state, steps, network and test."""
     runs = _with_data(recipe)
     return [
         ("stage", "key", "state", "steps", "network", "test"),
@@ -121,7 +128,7 @@ def table(recipe: Recipe) -> list[tuple[str, ...]]:
 
 
 def _with_data(recipe: Recipe) -> list[StageRun]:
-    """Returns the stages before the first one whose files are not there."""
+    """Returns the runs of the stages before the first one whose files are missing."""
     for last in reversed(range(len(recipe.stages))):
         with suppress(UnavailableError):
             return stage_runs(recipe, last)
@@ -129,7 +136,7 @@ def _with_data(recipe: Recipe) -> list[StageRun]:
 
 
 def _end_of(run: StageRun) -> tuple[str, str]:
-    """Returns the stage's network and how its test ended, in words."""
+    """Returns the stage's network and the outcome of its test, as text."""
     if not run.stage.own.export:
         return "-", "-"
     network = end.network_wanted(run)
@@ -146,6 +153,7 @@ def _train(
     allow_different_numerics: bool,
     again: Callable[[str], str] | None,
 ) -> int:
+    """Trains one stage. Returns the exit code."""
     stage, config = run.stage, run.config
     if run.step < 0 and run.start is not None:
         _check_start(stage, Path(os.path.expanduser(run.start)))  # noqa: PTH111 (that of Path raises)
@@ -158,14 +166,14 @@ def _train(
 
 
 def _without_start(config: Config) -> Config:
-    """Returns the config of a run that begins with new weights, or goes on from a checkpoint in its own folder."""
+    """Returns a copy of the config of a run that begins with new weights, or from a checkpoint in its own folder."""
     model = config.model.model_copy(update={KEY: None})
     train = config.train.model_copy(update={"start_weights": "newest"})
     return config.model_copy(update={"model": model, "train": train})
 
 
 def _trained_anew(runs: Sequence[StageRun], rerun: str) -> set[str]:
-    """Returns the names of a stage and of those that follow from it."""
+    """Returns the names of the stage `rerun` and of all stages that follow from it."""
     again = {rerun}
     for run in runs:
         if run.stage.parent is not None and run.stage.parent.name in again:
@@ -174,8 +182,9 @@ def _trained_anew(runs: Sequence[StageRun], rerun: str) -> set[str]:
 
 
 def _check_start(stage: Stage, start: Path) -> None:
-    """Reads every byte of the checkpoint that a stage starts from. Raises CheckpointError that says what to do."""
-    if not start.is_dir():  # a file, which is the task's
+    """Verifies all files of the checkpoint that a stage starts from. Raises CheckpointError with what the user can
+    do."""
+    if not start.is_dir():  # a file is read by the task
         return
     if stage.parent is None:
         what, way_out = "what it starts from", "choose another start_from"
@@ -186,8 +195,11 @@ def _check_start(stage: Stage, start: Path) -> None:
 
 
 def _set_aside(runs: Sequence[StageRun], rerun: str) -> None:
-    """Renames the folders of a stage, if it is done, and of those that follow from it: they first, so that a command
-    that dies in between finds the stage done. Raises RunError."""
+    """Renames the folders of the stage `rerun`, if it is done, and of all stages that follow from it.
+
+    The stage's own folder is renamed last, so that the stage is still found done if the command dies in between. Raises
+    ConfigError if a run is going on in one of them, and RunError.
+    """
     again = _trained_anew(runs, rerun)
     aside = [run for run in runs if run.stage.name in again and run.folder.exists()]
     if not any(run.is_trained for run in aside if run.stage.name == rerun):
