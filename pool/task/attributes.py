@@ -1,7 +1,8 @@
-"""Looks through a task and its model for what they hold besides parameters and buffers: tensors and plain values in
-attributes, containers, modules of the task's own, and functions' closures.
+"""Finds what a task and its model hold besides the model's parameters and buffers: tensors, generators and plain values
+in attributes, containers, modules of the task's own, and closures of functions.
 
-In every process these are made anew, by the task's code; nothing of the runtime carries them from one to another.
+Each process makes its own task and model by the task's code, and the runtime copies nothing but parameters and buffers
+between processes. What is found here is compared between them, and moved to the device.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ _HOOKS = ("_hooks", "_hooks_with_kwargs", "_hooks_always_called")  # endings: th
 
 @dataclass(frozen=True)
 class Attribute:
-    """One value at its place."""
+    """A value that a task or model holds, and where: `path` for messages, `holder` and `key` to read and replace the
+    value."""
 
     path: str
     holder: MutableMapping[Any, Any] | MutableSequence[Any] | types.CellType | tuple[Any, ...]
@@ -42,12 +44,12 @@ class Attribute:
 
     @property
     def value(self) -> Any:
-        """Raises LookupError or ValueError if nothing is there any more."""
+        """The current value. Raises LookupError or ValueError if the holder no longer has one under this key."""
         return self.holder.cell_contents if isinstance(self.holder, types.CellType) else self.holder[self.key]
 
     @property
     def now(self) -> Any:
-        """The value; None if nothing is there any more."""
+        """The current value, or None if the holder no longer has one under this key."""
         try:
             return self.value
         except (LookupError, ValueError):
@@ -55,11 +57,11 @@ class Attribute:
 
     @property
     def siblings(self) -> int:
-        """Number of values that its holder has, with this one."""
+        """The number of values that the holder has, this one included."""
         return 1 if isinstance(self.holder, types.CellType) else len(self.holder)
 
     def put(self, value: object) -> None:
-        """Puts another value in its place. A tuple stays as it is."""
+        """Replaces the value in its holder. Does nothing if the holder is a tuple."""
         if isinstance(self.holder, types.CellType):
             self.holder.cell_contents = value
         elif not isinstance(self.holder, tuple):
@@ -67,8 +69,9 @@ class Attribute:
 
 
 def attributes(task: Task | None, model: nn.Module) -> list[Attribute]:
-    """Tensors and plain values, in an order that the code decides; not the model's own parameters and buffers. `task`:
-    None for the model's alone."""
+    """Returns the tensors, generators, plain values and collections that a task and its model hold, in an order that
+    depends on their code alone. The model's own parameters and buffers are left out. With `task` None only the model is
+    searched."""
     own = {id(tensor) for tensor in (*model.parameters(), *model.buffers())}
     seen: dict[int, object] = {}
     held = [*_below(task, "task", seen), *_below(model, "model", seen)]
@@ -80,7 +83,8 @@ def tensors(held: Sequence[Attribute]) -> list[Attribute]:
 
 
 def to_device(held: Sequence[Attribute], device: torch.device) -> None:
-    """Moves tensors, one that has several places to one. What is not reached stays, as in plain torch."""
+    """Moves the tensors among `held` to a device. A tensor that is held several times is moved once and stays shared. A
+    tensor that the search did not find stays where it is, as in plain torch."""
     moved: dict[int, tuple[Tensor, Tensor]] = {}
     for each in tensors(held):
         tensor: Tensor = each.value
@@ -91,18 +95,20 @@ def to_device(held: Sequence[Attribute], device: torch.device) -> None:
 
 
 def digests(held: Sequence[Attribute]) -> dict[str, str]:
-    """Digests of the tensors that have numbers and of generators, by path."""
+    """Returns a digest for each tensor and each generator among `held`, by path. Tensors on the meta device are left
+    out."""
     numbers = {each.path: _digest(each.value) for each in tensors(held) if not each.value.is_meta}
     return numbers | {each.path: state_of(each.value) for each in held if is_generator(each.value)}
 
 
 def is_generator(value: object) -> bool:
-    """Returns whether it draws numbers, and is none of the global ones, which the runtime seeds."""
+    """Returns whether a value is a random generator of Python, numpy or torch. The global generators do not count, as
+    the runtime seeds them."""
     return isinstance(value, _GENERATORS) and all(value is not each for each in _SEEDED)
 
 
 def state_of(generator: Any) -> str:
-    """Returns a digest of what a generator draws next."""
+    """Returns a digest of a generator's state, which decides what it draws next."""
     if isinstance(generator, torch.Generator):
         return _digest(generator.get_state())
     if isinstance(generator, random.Random):
@@ -115,14 +121,15 @@ def state_of(generator: Any) -> str:
 
 
 def _plain(state: Any) -> object:
-    """A numpy generator's state without arrays, whose text leaves numbers out."""
+    """Converts the arrays in a numpy generator's state to lists, as the text of a long array leaves numbers out."""
     if isinstance(state, dict):
         return {key: _plain(value) for key, value in state.items()}
     return state.tolist() if isinstance(state, np.ndarray) else state
 
 
 def values(held: Sequence[Attribute]) -> list[tuple[str, object]]:
-    """Values by which two tasks and models of one structure can be compared."""
+    """Returns the path and a comparable form of each value, by which two tasks and models of one structure can be
+    compared."""
     return [(each.path, _comparable(each.value)) for each in held]
 
 
@@ -133,6 +140,8 @@ def _on(tensor: Tensor, device: torch.device) -> Tensor:
 
 
 def _below(value: object, path: str, seen: dict[int, object], depth: int = 0) -> Iterator[Attribute]:
+    """Yields the attributes of `value` and, recursively, of what it holds. Each object is visited once, down to a fixed
+    depth."""
     if id(value) in seen or depth > _DEEPEST:
         return
     seen[id(value)] = value
@@ -151,7 +160,7 @@ def _below(value: object, path: str, seen: dict[int, object], depth: int = 0) ->
 
 
 def _entries(value: object) -> Iterator[tuple[str, Any, Any]]:
-    """Yields name, holder and key of each."""
+    """Yields the name, holder and key of each value that `value` holds directly. Classes and modules are not searched."""
     if isinstance(value, type | types.ModuleType):
         return
     if isinstance(value, dict):
@@ -175,6 +184,8 @@ def _entries(value: object) -> Iterator[tuple[str, Any, Any]]:
 
 
 def _of_object(value: object) -> Iterator[tuple[str, Any, Any]]:
+    """Yields the name, holder and key of each attribute of an object. Objects of the standard library and of torch's
+    private modules are skipped: a logger leads to all others, a compiler to its caches."""
     held = getattr(value, "__dict__", None)
     package, _, inside = type(value).__module__.partition(".")
     of_python = package in sys.stdlib_module_names and not isinstance(value, types.SimpleNamespace)
@@ -188,6 +199,8 @@ def _of_object(value: object) -> Iterator[tuple[str, Any, Any]]:
 
 
 def _of_module(held: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    """Yields the name, holder and key of each attribute of a torch module, given its `__dict__`. Leaves out what the
+    runtime itself changes, and weights that torch.nn.utils computes anew in each forward pass."""
     parameters = held["_parameters"]
     for key in held:
         if key in ("_parameters", "_buffers", "_modules"):
