@@ -160,7 +160,8 @@ def _below(value: object, path: str, seen: dict[int, object], depth: int = 0) ->
 
 
 def _entries(value: object) -> Iterator[tuple[str, Any, Any]]:
-    """Yields the name, holder and key of each value that `value` holds directly. Classes and modules are not searched."""
+    """Yields the name, holder and key of each value that `value` holds directly. Classes and modules are not
+    searched."""
     if isinstance(value, type | types.ModuleType):
         return
     if isinstance(value, dict):

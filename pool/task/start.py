@@ -29,7 +29,8 @@ _START_FROM = Annotated[
 
 
 def model_class(module: TaskModule) -> type[Section]:
-    """Returns the class of a task's section `model`, with the key `start_from` added if the task's own class lacks it."""
+    """Returns the class of a task's section `model`, with the key `start_from` added if the task's own class lacks
+    it."""
     own = module.ModelConfig
     return own if KEY in own.model_fields else _with_start(own)
 

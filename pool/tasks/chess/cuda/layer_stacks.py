@@ -1,7 +1,8 @@
-"""Layer stacks, all buckets at once, forward and backward: stacked_linear.cu, layer_stacks.cu.
+"""Computes the layer stacks (small layers, one stack for each output bucket) of all buckets at once, forward and
+backward. Kernels: stacked_linear.cu, layer_stacks.cu.
 
-Float32. Two launches forward and four backward, however many layers and buckets there are; one more each if weights are
-changed before they are in effect, or have a part that all buckets share. The same bits in each run.
+Float32. There are two launches forward and four backward, however many layers and buckets there are, and one more each
+if the weights are changed before use or have a part that all buckets share. Each run gives the same bits.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _NO_FORM, _NO_CHANGES = StackForm(()), Changes()
 
 
 def serves(x: Tensor) -> bool:
-    """Says whether the function below takes tensors like this one."""
+    """Returns whether `layer_stacks` can compute with inputs like `x`: float32, on a device with kernels."""
     plain = x.dtype == torch.float32 and not torch._C._are_functorch_transforms_active()
     return plain and backend_of(x.device) == "cuda"
 
@@ -46,11 +47,12 @@ def layer_stacks(
     shared: tuple[Tensor, Tensor] | None = None,
     changes: Changes | None = None,
 ) -> Tensor:
-    """[samples] of x [samples, inputs]: what the stacks make of it, plus `extra` [samples]; samples borders[b] ..
-    borders[b + 1] by stack b.
+    """Computes the outputs of the stacks, plus `extra` [samples]. Returns [samples]. Samples borders[b] .. borders[b +
+    1] belong to stack b.
 
-    parameters: weight and bias of each layer, [buckets, outputs, inputs] and [buckets, outputs]; `shared`: added to
-    those of the first layer in each bucket. Gradients are those of the parameters in effect.
+    x: [samples, inputs]. parameters: weight and bias of each layer, [buckets, outputs, inputs] and [buckets, outputs].
+    shared: added to weight and bias of the first layer in every bucket. changes: applied to the parameters after that.
+    Gradients are those of the changed parameters.
     """
     every = (*parameters, *(shared or ()))
     out: Tensor = _LayerStacks.apply(form, changes or _NO_CHANGES, x, extra, tuple(borders), len(parameters), *every)  # type: ignore[no-untyped-call]
@@ -60,7 +62,8 @@ def layer_stacks(
 def stacks_forward(
     form: StackForm, x: Tensor, extra: Tensor | None, parameters: Sequence[Tensor], borders: Sequence[int]
 ) -> tuple[Tensor, Tensor]:
-    """`layer_stacks` of contiguous tensors, and the hidden layers' outputs, a row a sample."""
+    """Computes the forward pass of `layer_stacks`, for contiguous tensors. Returns the outputs [samples], and the
+    hidden layers' outputs, one row for each sample."""
     (samples, inputs), from_ = x.shape, borders_of(borders)
     wide, parts = form.outputs[0], -(-inputs // SLICE)
     products = x.new_empty(parts, wide, samples)
@@ -88,7 +91,8 @@ def stacks_backward(
     borders: Sequence[int],
     factor: float,
 ) -> list[Tensor]:
-    """The gradients of x and of the parameters; that of the first weight times `factor`."""
+    """Computes the gradients of x and of the parameters, in this order. That of the first weight is multiplied by
+    `factor`. `kept` are the hidden layers' outputs of the forward pass."""
     samples, inputs = x.shape
     buckets, from_, wide = len(borders) - 1, borders_of(borders), form.outputs[0]
     pieces = [0, *accumulate(-(-(end - begin) // SAMPLES) for begin, end in pairwise(borders))]
@@ -117,7 +121,7 @@ def stacks_backward(
 
 
 class _Row(NamedTuple):
-    """The gradients of one stack's parameters, all one after the other."""
+    """The layout of the gradients of one stack's parameters, which lie one after the other."""
 
     columns: bytes  # where each parameter's begin
     numbers: int
@@ -133,7 +137,8 @@ def _row_of(form: StackForm, inputs: int) -> _Row:
 
 
 def shared_gradients(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-    """The sums over the buckets of [buckets, outputs, inputs] and [buckets, outputs]."""
+    """Computes the gradients of the shared weight and bias: sums over the buckets of [buckets, outputs, inputs] and
+    [buckets, outputs]."""
     buckets, outputs, inputs = weight.shape
     of_weight, of_bias = weight.new_empty(outputs, inputs), bias.new_empty(outputs)
     source = _products(_NO_FORM, buckets, 1)

@@ -14,7 +14,7 @@ from pool.config.schedule import MOST_STEPS
 
 
 def _as_parts(value: Any) -> Any:
-    """Takes `rows,dense` of a command line, or the list of a file."""
+    """Converts the text `rows,dense` of a command line, or the list of a file, to a tuple without duplicates."""
     if isinstance(value, str):
         value = [part.strip() for part in value.split(",") if part.strip()]
     return tuple(dict.fromkeys(value)) if isinstance(value, list) and all(isinstance(v, str) for v in value) else value

@@ -1,4 +1,4 @@
-"""The base of the tasks for chess: the loss of a batch, predictions, and an order of pairs for export."""
+"""The base class of the tasks for chess: the loss of a batch, predictions, and reordering for export."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pool.tasks.chess.training.loss import batch_loss
 
 
 class ChessTask(ABC):
-    """A task that trains networks of chess engines on scores and results of positions."""
+    """Trains networks of chess engines on the scores and results of positions."""
 
     def __init__(self, loss: LossConfig) -> None:
         self._loss = loss
@@ -31,11 +31,12 @@ class ChessTask(ABC):
         return batch_loss(self._loss, model(batch), batch, progress)
 
     def predict(self, model: nn.Module, batch: TensorBatch) -> Tensor:
-        """Returns [B] in units of the score, from the side to move's point of view."""
+        """Returns the network's scores [B], in units of the data's score, from the side to move's point of view."""
         output: Tensor = model(batch) * self._loss.output_unit
         return output
 
     def reorder(self, model: nn.Module, patterns: Sequence[str]) -> str:
-        """Puts pairs of the first layer that are 0 together side by side; see pool.tasks.chess.pair_order."""
+        """Reorders the first layer's pairs so that those that are 0 together are neighbours (see
+        pool.tasks.chess.pair_order). Returns the gain as a text."""
         of_pairs: Any = model
         return reorder(lambda: self.network(model), of_pairs.reorder_pairs, patterns)
