@@ -1,4 +1,4 @@
-"""The thinning of a run's checkpoints after its end: never of those that a resume needs."""
+"""Removes checkpoints of a run that has ended, but never those that a resume needs."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from pool.supervisor.resources.run_folder import locked
 
 
 def clean_run(run: Path, keep: int, every: int | None, say: Callable[[str], object], *, remove: bool) -> int | None:
-    """Names each checkpoint that is not kept, with `remove` removes it; bytes of all. None: the run goes on, and is
-    left alone.
+    """Reports each checkpoint that is not kept, and with `remove` removes it. Returns the bytes of all of them, or None
+    if the run is still running, and is left alone.
 
-    `keep`: newest ones that stay; `every`: those of each so many steps stay, None: as the run's config has it. Raises
-    ConfigError for what is no run's folder, CheckpointError for a checkpoint that nobody may judge, OSError.
+    keep: how many of the newest stay. every: checkpoints of each so many steps stay, too; None stands for the number in
+    the run's config. Raises ConfigError for a folder that is no run's, and CheckpointError if another program wrote the
+    newest checkpoint that is not damaged. Raises OSError.
     """
     config = recorded_tree(run)
     held = access.hold(run)
@@ -53,7 +54,7 @@ def clean_run(run: Path, keep: int, every: int | None, say: Callable[[str], obje
 
 
 def _doomed(run: Path, keep: int, every: int, config: object) -> Iterator[Path]:
-    """Yields the checkpoints to remove, the oldest first. Raises CheckpointError, OSError."""
+    """Yields the checkpoints to remove, the oldest first, then the damaged ones. Raises CheckpointError, OSError."""
     folder = run / FOLDER
     if not folder.is_dir():
         return

@@ -1,4 +1,4 @@
-"""`pool watch`: a page in the browser that shows runs, while they go on or afterwards."""
+"""The command `pool watch`, which shows runs on a page in the browser, while they are running or afterwards."""
 
 from __future__ import annotations
 

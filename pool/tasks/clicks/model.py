@@ -97,7 +97,8 @@ class Logistic(Linear):
 
 
 class Factorization(Linear):
-    """A factorization machine. A row of a table, and a column of `dense`, holds for each score a weight, then a vector."""
+    """A factorization machine. A row of a table, and a column of `dense`, holds for each score a weight, then a
+    vector."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__(config, num_scores(config) * (1 + config.rank))

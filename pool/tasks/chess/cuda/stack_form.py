@@ -1,4 +1,5 @@
-"""Describes layer stacks for CUDA kernels: the structure that stacks.cuh calls Form, and the sizes of their parameters."""
+"""Describes layer stacks for CUDA kernels: the structure that stacks.cuh calls Form, and the sizes of their
+parameters."""
 
 from __future__ import annotations
 
@@ -103,5 +104,6 @@ class StackForm:
 
 
 def borders_of(borders: Sequence[int]) -> bytes:
-    """Returns the first sample of each bucket, and the end of the last, as the bytes of the structure in borders.cuh."""
+    """Returns the first sample of each bucket, and the end of the last, as the bytes of the structure in
+    borders.cuh."""
     return structure(at=(UInt32, borders))

@@ -1,4 +1,5 @@
-"""`pool eval`: the integers that an engine computes with a network. Imports torch for a checkpoint alone."""
+"""The command `pool eval`, which evaluates positions with the integers of an engine's network. Imports torch for a
+checkpoint alone."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ _LINE_COLUMNS = ("pawns", "units", "position")
 
 @dataclass(frozen=True)
 class _Evaluated:
-    """One position's numbers, as in network.Evaluation."""
+    """The evaluation of one position, with the fields of network.Evaluation."""
 
     named: NamedPosition
     bucket: int

@@ -1,4 +1,4 @@
-"""`pool inspect`: what a network file holds. Never imports torch."""
+"""The command `pool inspect`, which shows what a network file holds. Never imports torch."""
 
 from __future__ import annotations
 

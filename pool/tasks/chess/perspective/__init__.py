@@ -1,5 +1,5 @@
-"""Networks that see a position from both sides' perspective, (inputs -> N)x2 -> ... -> 1: what most chess engines but
-Stockfish use. Training them, and reading, writing and evaluating the files of bullet's format.
+"""The task `perspective`: networks that see a position from both sides' perspective, (inputs -> N)x2 -> ... -> 1, as
+most chess engines but Stockfish use. Trains them, and reads, writes and evaluates files of bullet's format.
 
 Importing this does not import torch; `create_task` does.
 """

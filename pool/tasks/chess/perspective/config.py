@@ -201,8 +201,8 @@ LossConfig = with_defaults(
 
 
 def complete_model(model: ModelConfig, data: Any) -> ModelConfig:
-    """Returns the model with the inputs and output buckets of the data's settings. Raises ValueError if the model's say
-    something else."""
+    """Returns the model's settings with the inputs and output buckets of the data's settings. Raises ValueError if the
+    model's settings name others."""
     of_data = {key: getattr(data, key) for key in _FROM_DATA if hasattr(data, key)}
     for key, value in of_data.items():
         own = getattr(model, key)

@@ -1,4 +1,4 @@
-"""The network of Stockfish 15.1: training it, and reading, writing and evaluating its .nnue files.
+"""The task `stockfish`: trains Stockfish's networks, and reads, writes and evaluates their .nnue files.
 
 Importing this does not import torch; `create_task` does.
 """

@@ -1,8 +1,9 @@
-"""The versions of Stockfish's network as data: inputs, widths, hashes, layout of the file, arithmetic. Free of torch.
+"""Describes the versions of Stockfish's network as data: inputs, widths, hashes, layout of the file, arithmetic. Free
+of torch.
 
-File format, quantizer, evaluator and model are made from this table; none of them knows a version by name. Numbers of
-inputs are those of `data.chess.features`, which has HalfKAv2_hm first in every set; a file has its tables in the order
-of `Version.blocks`.
+File format, quantizer, evaluator and model are driven by this table, and none of them knows a version by name. The
+numbers of inputs are those of `data.chess.features`, where every set begins with HalfKAv2_hm. A file has its tables in
+the order of `Version.blocks`.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Encoding(Enum):
 
 @dataclass(frozen=True)
 class Block:
-    """Arrays that lie one behind the other in a file, in one encoding."""
+    """Arrays that lie one after the other in a file, in one encoding."""
 
     encoding: Encoding
     names: tuple[str, ...]
@@ -44,7 +45,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Table:
-    """The rows of one feature set."""
+    """Describes the rows of one feature set in the first layer."""
 
     weight: str  # names of its arrays
     psqt: str
@@ -61,8 +62,9 @@ class Table:
 
 @dataclass(frozen=True)
 class Pawn:
-    """Internal units of what the engine prints as one pawn: a polynomial of the material m, which is between 17 and 78
-    (pawns, 3 for knights and bishops, 5 for rooks, 9 for queens), divided by 58; highest power first."""
+    """Describes how many internal units the engine prints as one pawn: a polynomial, highest power first, of m / 58.
+    Here m is the material, clamped to 17 .. 78, with 1 for pawns, 3 for knights and bishops, 5 for rooks and 9 for
+    queens."""
 
     coefficients: tuple[float, ...]
 
@@ -72,7 +74,8 @@ class Pawn:
 
 @dataclass(frozen=True)
 class Version:
-    """One architecture. Integers of the arithmetic as in the engine; what 1.0 of the float network is follows."""
+    """Describes one architecture. The integers of the arithmetic are those of the engine. The scales of the float
+    network follow from them."""
 
     name: str
     engine: str
@@ -100,7 +103,7 @@ class Version:
 
     @property
     def paired(self) -> int:
-        """Outputs of fc_0 that have activations, a square and a clipped one."""
+        """The number of fc_0's outputs that have activations, a square and a clipped one each."""
         return self.fc_0_out - (1 if self.skips == 1 else 0)
 
     @property
@@ -117,33 +120,33 @@ class Version:
 
     @property
     def bias_one(self) -> tuple[int, int]:
-        """The integers that 1.0 of fc_0's and fc_1's biases are."""
+        """The integers that stand for 1.0 in fc_0's and fc_1's biases."""
         return self.weight_one[0] * self.input_one, self.weight_one[1] * self.input_one
 
     @property
     def product_factor(self) -> float:
-        """The factor of the product of two sums, in floats: the integers divide by 512."""
+        """The factor of a pairwise product in floats. The engine divides the integer product by 512."""
         one = self.transformer_one * (2 if self.doubled else 1)
         return one * one / 512 / self.input_one
 
     def square_factor(self, layer: int) -> float:
-        """Returns the factor of the squares behind fc_0 or fc_1, in floats."""
+        """Returns the factor of the squared activations of fc_0 (layer 0) or fc_1 (layer 1), in floats."""
         shift = self.square_shift[layer]
         assert shift is not None
         return self.bias_one[layer] ** 2 / (1 << shift) / self.input_one
 
     @property
     def largest_float_sum(self) -> float:
-        """The bound of the first layer's sums, in floats."""
+        """The value that the first layer's sums are clamped to, in floats."""
         return self.largest_sum / (self.transformer_one * (2 if self.doubled else 1))
 
     @property
     def largest_float_input(self) -> float:
-        """The bound of activations, in floats."""
+        """The largest activation, in floats."""
         return LARGEST_INPUT / self.input_one
 
     def shapes(self, l1: int) -> dict[str, tuple[int, ...]]:
-        """Returns the shape of each array as stored: inputs of fc_* are padded."""
+        """Returns the shape of each stored array, by name. The inputs of fc_* are padded."""
         return {
             "transformer_bias": (l1,),
             **{table.weight: (table.inputs, l1) for table in self.tables},
@@ -157,7 +160,7 @@ class Version:
         }
 
     def kinds(self) -> dict[str, type[np.signedinteger[Any]]]:
-        """Returns the integer type of each array."""
+        """Returns the integer type of each array, by name."""
         return {
             "transformer_bias": np.int16,
             **{table.weight: table.kind for table in self.tables},
@@ -168,7 +171,7 @@ class Version:
 
 
 def padded(inputs: int) -> int:
-    """Returns the inputs of an affine layer as stored: a multiple of 32."""
+    """Returns the number of inputs of an affine layer as stored, rounded up to a multiple of 32."""
     return -(-inputs // 32) * 32
 
 
@@ -176,7 +179,8 @@ Count = TypeVar("Count", int, npt.NDArray[np.int64])
 
 
 def bucket(piece_count: Count) -> Count:
-    """Returns the layer stack and PSQT column that Stockfish uses, or those of several positions; kings are counted."""
+    """Returns the output bucket (layer stack and PSQT column) that Stockfish uses for a number of pieces, kings
+    included. Takes one number or an array."""
     stack: Count = (piece_count - 1) // 4
     return stack
 

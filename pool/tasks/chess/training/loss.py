@@ -1,7 +1,7 @@
-"""The loss of networks for chess: predicted against wanted probability of winning.
+"""The loss of chess networks: the predicted probability of winning against the wanted one.
 
-Both the net's output and the position's score become a probability by a pair of logistic curves with a
-flat stretch for draws between them; see LossConfig for the formula and the meaning of each number.
+Two logistic curves, with a flat stretch for draws between them, turn the net's output and the position's score into
+probabilities. LossConfig has the formula and the meaning of each number.
 """
 
 from __future__ import annotations
