@@ -31,7 +31,7 @@ def clean_run(run: Path, keep: int, every: int | None, say: Callable[[str], obje
     try:
         inside = access.inside(held)
         access.check_below(inside, (FOLDER,), links_in=FOLDER)
-        lock = locked(inside)  # no run begins meanwhile
+        lock = locked(inside)  # no run can begin in this folder meanwhile
         total = 0
         for checkpoint in _doomed(inside, keep, _number(config, "keep_every") if every is None else every, config):
             size = _size(checkpoint)

@@ -40,7 +40,7 @@ class Predictor:
 
     members: tuple[Trained, ...]
     methods: tuple[Method, ...]
-    verb: str  # of the command that asks
+    verb: str  # name of the command that predicts, for messages
 
     @classmethod
     def open(cls, where: Path, task: str | None, verb: str, choice: Choice = NEWEST) -> Predictor:
@@ -81,7 +81,7 @@ class Predicted:
     """What a file of predictions was made from: the number of samples, and their features that were never trained."""
 
     samples: int
-    untrained: tuple[UntrainedShare, ...]  # of each field; none where that can't be known
+    untrained: tuple[UntrainedShare, ...]  # one for each field; empty where they can't be known
 
 
 def predict_file(

@@ -17,9 +17,9 @@ from pool.errors import ConfigError
 
 PARQUET = ".parquet"
 ENDINGS = (".tsv", ".csv", ".txt", PARQUET)
-_GROUP = 1 << 17  # rows of a row group, at least
-_DIGITS = {np.dtype(np.float32): "%.9g", np.dtype(np.float64): "%.17g"}  # a reader gets the same number back
-_UNFIT = {"\t": re.compile(r"[\t\r\n]"), ",": re.compile(r"[\r\n]")}  # for a line with that separator
+_GROUP = 1 << 17  # smallest number of rows in a Parquet row group
+_DIGITS = {np.dtype(np.float32): "%.9g", np.dtype(np.float64): "%.17g"}  # enough digits to read the same number back
+_UNFIT = {"\t": re.compile(r"[\t\r\n]"), ",": re.compile(r"[\r\n]")}  # what a field can't hold, by separator
 
 Array = npt.NDArray[Any]
 WriteBytes = Callable[[bytes], object]

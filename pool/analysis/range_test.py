@@ -18,18 +18,18 @@ from pool.config.changes import Change
 from pool.errors import ConfigError
 
 SMOOTHING = 0.9
-LEAST = 10  # steps without which nothing can be said
-WIDTH, HEIGHT = 64, 14  # of the drawing, in letters
+LEAST = 10  # steps that a test needs for a result
+WIDTH, HEIGHT = 64, 14  # of the chart, in characters
 
 
 @dataclass(frozen=True)
 class RangeTest:
     """The losses of a range test by learning rate, and the rate that they suggest."""
 
-    rates: tuple[float, ...]  # of each step
+    rates: tuple[float, ...]  # learning rate of each step
     losses: tuple[float, ...]
     smoothed: tuple[float, ...]
-    lowest: float  # the rate with the lowest smoothed loss
+    lowest: float  # learning rate with the lowest smoothed loss
     suggested: float
 
 

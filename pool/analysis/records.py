@@ -24,24 +24,24 @@ from pool.run_folder.room import has_room
 from pool.run_folder.strict_json import value_at
 from pool.telemetry.status import State, Status, goes_on, read_status, state_of
 
-RECENT = 100  # steps, whose speed the rest will have
+RECENT = 100  # number of newest steps whose speed predicts the end
 
 
 @dataclass(frozen=True)
 class Run:
     """A run as its folder shows it. Its process may be alive."""
 
-    name: str  # as it was given
-    config: Mapping[str, Any]  # by dotted key
-    records: Sequence[Mapping[str, Any]]  # in the order of the file
-    best_step: int | None = None  # of the checkpoint that validated best
-    member: int | None = None  # of an ensemble, as if it were a run of its own
-    members: Sequence[Run] = ()  # of an ensemble
-    best_of_members: tuple[int, float] | None = None  # of an ensemble: as best_checkpoint
-    state: State | None = None  # None: its lock may not be looked at
-    status: Status | None = None  # of its newest life, if it has said anything
-    checkpoint: int = -1  # step of the newest, -1: none
-    has_room: bool = True  # on the disk that its folder is on
+    name: str  # path of the folder as the user gave it
+    config: Mapping[str, Any]  # settings by dotted key
+    records: Sequence[Mapping[str, Any]]  # of metrics.jsonl, in the order of the file
+    best_step: int | None = None  # step of the best checkpoint; None: there is none
+    member: int | None = None  # number of the member that this is; None: a whole run
+    members: Sequence[Run] = ()  # of an ensemble, each as a run
+    best_of_members: tuple[int, float] | None = None  # of an ensemble: value of best_checkpoint
+    state: State | None = None  # None: this process may not look at the run's lock
+    status: Status | None = None  # of its newest start, if it has written one
+    checkpoint: int = -1  # step of the newest checkpoint; -1: none
+    has_room: bool = True  # whether the disk that holds its folder has free space
 
     @cached_property
     def steps(self) -> list[Mapping[str, Any]]:
@@ -172,10 +172,10 @@ def read_run(folder: Path, records_of: Callable[[Path], Iterable[Mapping[str, An
         settings = settings_of_members(config)
     except ValueError as error:
         raise ConfigError(f"{folder / CONFIG}: no run has written it: {error}") from None
-    running = _goes_on(folder)  # first: what is read of a run that has ended is all that there will be
+    running = _goes_on(folder)  # first: the records of a run that has ended are complete
     status = read_status(folder)
     if running and status is not None and status.exit_code is not None:
-        status = None  # that of the life before
+        status = None  # it is from the previous start of the run
     records = list(records_of(folder / METRICS))
     last, linked = (linked_step(folder / FOLDER, name) for name in (LAST, BEST))
     steps = value_at(config, "train.steps")

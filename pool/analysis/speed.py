@@ -17,7 +17,7 @@ from pool.errors import RunError
 
 STEPS = 60
 WARM_UP = 20  # steps at the beginning that are not counted: memory is touched and kernels are compiled
-PAYS = 1.1  # times the speed of one device that several must reach
+PAYS = 1.1  # several devices must reach this many times the speed of one
 _BOUNDS = {
     "compute": "computing",
     "loader": "the loader",
@@ -25,8 +25,8 @@ _BOUNDS = {
     "optimizer": "the coordinator's optimizer",
     "machines": "other machines",
     "weights": "the exchange",
-}  # by what the workers' time goes into
-_LEAST = 0.05  # share of the time that is said
+}  # texts for people, by the names of shares of the workers' time
+_LEAST = 0.05  # smallest share of the time that is shown
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Speed:
 
     devices: tuple[str, ...]
     samples_per_second: float  # median over the steps
-    shares: Mapping[str, float]  # of the workers' time, as `pool.protocol.messages.Shares`
+    shares: Mapping[str, float]  # of the workers' time, by name; as `pool.protocol.messages.Shares`
 
     @property
     def bound(self) -> str:

@@ -26,8 +26,8 @@ from pool.errors import CheckpointError, ConfigError
 from pool.export.member import members_of
 from pool.metrics.digits import in_digits
 
-SEED = "run.model_seed"  # a member calls it `seed`
-_OF_MEMBERS = [name for name in MemberConfig.model_fields if name != "seed"]  # sections in which they may differ
+SEED = "run.model_seed"  # called `seed` in a member's table
+_OF_MEMBERS = [name for name in MemberConfig.model_fields if name != "seed"]  # sections in which members may differ
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Variation:
         if not all(key.split(".")) or not values or any(value.value == "" for value in values):
             raise ConfigError(f"--vary {text}: expected section.key=value,value,...")
         seen = set[str]()
-        for value in map(repr, values):  # True is equal to 1
+        for value in map(repr, values):  # by their texts: True is equal to 1
             if value in seen:
                 raise ConfigError(f"--vary {text}: a value is given twice")
             seen.add(value)
@@ -76,14 +76,14 @@ def sweep_config(
         ]
     members = [_member(chosen) for chosen in itertools.product(*(variation.values for variation in variations))]
     tables = [each.key for each in variations if any(isinstance(value.value, Mapping) for value in each.values)]
-    # A member's table adds to the run's, and here it takes its place: so the run's is empty.
+    # A member's table would add to the run's. Here it replaces it, so the run's is made empty.
     base: list[str | Change] = [*overrides, *(Change(key, {}, is_toml=True) for key in tables)]
     try:
         config = _with_members(path, base, members, trace)
     except ConfigError:
         for value in itertools.chain.from_iterable(variation.values for variation in variations):
             _try(path, overrides, value)
-        for member in members:  # what is wrong with one is wrong with others too, and is told once
+        for member in members:  # an error that all members have is reported once
             _with_members(path, base, [member], trace)
         raise
     for value in itertools.chain.from_iterable(variation.values for variation in variations):
@@ -164,7 +164,7 @@ class SweepResult:
 
     state: SavedState
     ranking: Ranking
-    settings: Sequence[Mapping[str, Any]]  # of each member, by dotted key
+    settings: Sequence[Mapping[str, Any]]  # settings of each member, by dotted key
 
     def keys(self, varied: Sequence[str]) -> list[str]:
         """Returns the keys that were varied, then other keys in which the members differ."""

@@ -15,9 +15,9 @@ from pool.metrics.layout import LOSS
 
 METRIC = "best checkpoint"
 COLUMNS = ("run", "state", "steps", "best validation", "at step", "last loss", "samples/s", "time", "last step", "ETA")
-_SHOWN = 5  # names in a line
+_SHOWN = 5  # most names shown in a line
 _VALIDATION = ("data.validation", "data.validation_share", "train.validation_batches")
-MEMBERS = "members"  # a column more, if there is an ensemble
+MEMBERS = "members"  # heading of the column that is there if a run is an ensemble
 
 
 def as_data(run: Run, keys: Sequence[str]) -> dict[str, Any]:

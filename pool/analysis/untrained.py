@@ -23,7 +23,7 @@ from pool.export.load import Trained, first_model
 from pool.metrics.feature_uses import FeatureUses, UntrainedShare
 from pool.nn.sparse_linear import SparseLinear
 
-_DECAY_TOLERANCE = 1e-4  # of a row that weight decay alone has changed: relative, of each number
+_DECAY_TOLERANCE = 1e-4  # relative deviation of each number in a row that only weight decay changed
 
 
 def untrained_shares(uses: FeatureUses, trained: Trained) -> tuple[UntrainedShare, ...]:
@@ -100,7 +100,7 @@ def _optimizer_tensors(trained: Trained, name: str) -> Iterator[Tensor]:
     same batches."""
     path = trained.checkpoint / OPTIMIZER
     try:
-        os.close(open_regular(path))  # a pipe in its place would be waited for
+        os.close(open_regular(path))  # checks that it is a file: opening a pipe would block
         with safe_open(path, "pt") as file:
             for key in file.keys():  # noqa: SIM118 (it is no mapping)
                 parameter, _, _ = key.rpartition("/")

@@ -138,7 +138,7 @@ def _settings_of_machine(settings: Config, place: MachinePlace, *, is_config_fil
     pool = settings.pool.model_copy(update={"exchange": "host"})
     run = settings.run
     train = settings.train
-    if machine:  # the first one exports and tries networks for all
+    if machine:  # only the first machine exports networks
         train = train.model_copy(update={"export_every": 0, "on_export": (), "export_weights": None})
     if machine and is_config_file:
         run = run.model_copy(update={"dir": f"{run.dir}-machine-{machine}"})

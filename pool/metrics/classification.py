@@ -78,15 +78,15 @@ class GroupedAUC:
         weight = _weight(arrays, self._weights, len(scores))[order]
         positive = np.where(arrays[self._labels][order] > 0.5, weight, 0.0)
         new_group = np.r_[True, groups[1:] != groups[:-1]]
-        ties = np.flatnonzero(new_group | np.r_[True, scores[1:] != scores[:-1]])  # each of a group's scores once
+        ties = np.flatnonzero(new_group | np.r_[True, scores[1:] != scores[:-1]])  # each score of a group once
         begins = np.flatnonzero(new_group[ties])
         positive, negative = np.add.reduceat(positive, ties), np.add.reduceat(weight - positive, ties)
         sizes = np.diff(np.r_[begins, len(ties)])
-        # About 1 a group, by powers of two: the sum of none is lost beside those of the groups before it.
+        # Scaled by powers of two to about 1 a group, so that no group's sum is lost in the running total.
         exponents = np.frexp(np.add.reduceat(negative, begins))[1]
         scaled = np.ldexp(negative, -np.repeat(exponents, sizes))
         below = np.cumsum(scaled) - scaled
-        below -= np.repeat(below[begins], sizes)  # within the group
+        below -= np.repeat(below[begins], sizes)  # counted from the beginning of the group
         won = np.ldexp(np.add.reduceat(positive * (below + scaled / 2), begins), exponents)
         positive, negative = np.add.reduceat(positive, begins), np.add.reduceat(negative, begins)
         both = positive * negative > 0

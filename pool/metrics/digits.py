@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_WIDEST = 1e6  # from here on the digits before the point are more than anybody reads
+_WIDEST = 1e6  # from here on significant digits are limited
 
 
 def in_digits(value: float) -> str:

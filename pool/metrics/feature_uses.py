@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from loader.stream.schema import SparseBatch
 
-_SMALL_SHARE = 0.01  # of the uses of a field's features, of which nobody needs to hear
+_SMALL_SHARE = 0.01  # of a field's uses: a smaller share is not worth a message
 _MOST_OF_32_BITS = int(np.iinfo(np.uint32).max)
 
 
@@ -19,9 +19,9 @@ class UntrainedShare:
     """The share of a field's features, and of their uses in some data, that were never trained."""
 
     field: str
-    features: int  # different ones
-    untrained: int  # of them
-    uses: int  # in all bags
+    features: int  # number of different features
+    untrained: int  # number of them that were never trained
+    uses: int  # of all features, in all bags (a sample's features of the field)
     untrained_uses: int
 
     @property
@@ -43,7 +43,7 @@ class FieldUses:
 
     field: str
     features: npt.NDArray[np.intp]  # ascending
-    uses: npt.NDArray[np.int64]  # of each
+    uses: npt.NDArray[np.int64]  # of each feature
 
     def share(self, untrained: npt.NDArray[np.bool_]) -> UntrainedShare:
         """Returns the share of untrained features. `untrained` says of each feature in `features` whether it was never

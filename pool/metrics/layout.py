@@ -15,16 +15,16 @@ import numpy.typing as npt
 from loader.plugins.interface import interface_problem
 from pool.metrics.metric import DTYPES, Best, Column, Metric
 
-LOSS = "loss"  # every validation has it
-PREFIX = "validation_"  # of a name, in the records of a run
-TRAIN = "train_"  # the same, of a training step's own batches (`train.metrics_every`)
-NET = "net_"  # the same, of what the user's command says of a net (`train.on_export`)
-AVERAGE = "average_"  # begins the names of what the averaged weights are worth (`train.average`)
-MOST = 16  # metrics of a task, and arrays behind them
-WIDEST = 4096  # numbers a sample
+LOSS = "loss"  # name of the loss, which every validation measures
+PREFIX = "validation_"  # prefix of a validation's metrics in the records of a run
+TRAIN = "train_"  # prefix of metrics of a training step's own batches (`train.metrics_every`)
+NET = "net_"  # prefix of numbers that the user's command gives for a net (`train.on_export`)
+AVERAGE = "average_"  # prefix of metrics of the averaged weights (`train.average`)
+MOST = 16  # largest number of metrics of a task, and of their arrays
+WIDEST = 4096  # largest number of values for each sample in an array
 NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
 
-_ALIGNMENT = 64  # of an array: a cache line
+_ALIGNMENT = 64  # bytes, of each array: a cache line
 _PAGE = 4096
 
 
@@ -40,9 +40,9 @@ class Measured:
     metrics."""
 
     batch_size: int = 0
-    metrics: tuple[tuple[str, Best], ...] = ()  # in the task's order
-    columns: tuple[tuple[str, Column], ...] = ()  # by name of the array
-    averages: bool = False  # all of it is measured with the averaged weights, too, and their loss
+    metrics: tuple[tuple[str, Best], ...] = ()  # name, and whether lower or higher is better, in the task's order
+    columns: tuple[tuple[str, Column], ...] = ()  # name and description of each array
+    averages: bool = False  # whether metrics and loss are measured with the averaged weights, too
 
     @property
     def nbytes(self) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-MEMBERS = "members"  # in a record of metrics.jsonl: lists by name, in the order of the members
+MEMBERS = "members"  # key of a record of metrics.jsonl: lists of the members' values, by name
 
 
 def median_of(values: Iterable[float]) -> float:

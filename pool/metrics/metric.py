@@ -39,7 +39,7 @@ class Metric(Protocol):
     """Computes one number from arrays of all validation samples. The coordinator calls it after the last batch of a
     validation, and the run waits for it."""
 
-    columns: Mapping[str, Column]  # what it needs, by name
+    columns: Mapping[str, Column]  # the arrays that the metric needs, by name
     best: Best  # whether lower or higher values are better
 
     def value(self, arrays: Mapping[str, npt.NDArray[Any]]) -> float:

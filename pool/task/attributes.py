@@ -24,13 +24,17 @@ from torch import Tensor, nn
 from pool.task.task import Task
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic, np.ndarray, torch.dtype, torch.Size)
-COLLECTIONS = (list, deque, set)  # that grow; a dict may be a cache
+COLLECTIONS = (list, deque, set)  # compared by type and length, as they may grow; a dict may be a cache
 _GENERATORS = (random.Random, np.random.Generator, np.random.RandomState, torch.Generator)
 _SEEDED = (random.gauss.__self__, np.random.mtrand._rand, torch.default_generator)  # type: ignore[attr-defined]
-_MOST = 100_000  # entries of a container that is looked through
+_MOST = 100_000  # larger containers are not searched
 _DEEPEST = 50
-_OURS = ("training", "_last_backward")  # attributes of modules that the runtime itself changes
-_HOOKS = ("_hooks", "_hooks_with_kwargs", "_hooks_always_called")  # endings: their keys count all hooks of a process
+_OURS = ("training", "_last_backward")  # attributes of modules that the runtime changes
+_HOOKS = (
+    "_hooks",
+    "_hooks_with_kwargs",
+    "_hooks_always_called",
+)  # suffixes of dicts whose keys count a process's hooks
 
 
 @dataclass(frozen=True)
@@ -149,7 +153,7 @@ def _below(value: object, path: str, seen: dict[int, object], depth: int = 0) ->
         each = Attribute(f"{path}{name}", holder, key)
         try:
             inner = each.value
-        except ValueError:  # a closure's variable without a value
+        except ValueError:  # a closure variable that has no value yet
             continue
         if isinstance(inner, (*_PLAIN, Tensor)) or is_generator(inner):
             yield each
@@ -191,7 +195,7 @@ def _of_object(value: object) -> Iterator[tuple[str, Any, Any]]:
     package, _, inside = type(value).__module__.partition(".")
     of_python = package in sys.stdlib_module_names and not isinstance(value, types.SimpleNamespace)
     of_torch = package == "torch" and inside.startswith("_")
-    if not isinstance(held, dict) or of_python or of_torch:  # a logger leads to all others, a compiler to its books
+    if not isinstance(held, dict) or of_python or of_torch:  # a logger leads to all others
         return
     if isinstance(value, nn.Module):
         yield from _of_module(held)
@@ -208,8 +212,8 @@ def _of_module(held: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
             yield from ((f".{name}", held[key], name) for name in held[key])
         elif key.endswith(_HOOKS):
             yield from ((f".{key}", held[key], hook) for hook in held[key])
-        elif not (key in _OURS or f"{key}_g" in parameters or f"{key}_orig" in parameters):  # torch.nn.utils': each
-            yield f".{key}", held, key  # forward computes them from parameters
+        elif not (key in _OURS or f"{key}_g" in parameters or f"{key}_orig" in parameters):  # torch.nn.utils
+            yield f".{key}", held, key  # computes these from parameters in each forward
 
 
 def _few(value: Any) -> Any:

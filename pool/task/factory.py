@@ -20,12 +20,12 @@ from pool.task.registry import task_module
 from pool.task.start import own_model
 from pool.task.task import MeasuredTask, Task
 
-MOST_NUMBERS = 1 << 30  # bytes: larger models are built without numbers where none are needed
+MOST_NUMBERS = 1 << 30  # bytes; larger models are built on the meta device where no numbers are needed
 _FACTORIES = frozenset(
     {torch.arange, torch.empty, torch.eye, torch.full, torch.linspace, torch.ones, torch.rand, torch.randint}
     | {torch.randn, torch.randperm, torch.zeros}
 )
-_NOT_ON_META = ("generator", "pin_memory")  # arguments of theirs
+_NOT_ON_META = ("generator", "pin_memory")  # arguments of these functions that the meta device does not take
 
 
 class TooManyNumbersError(BaseException):

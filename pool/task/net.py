@@ -19,7 +19,7 @@ class Net:
     task: str
     model: Section
     loss: Section
-    seed: int  # of the first weights and of dropout
+    seed: int  # seed of the first weights and of dropout
 
 
 def read_net(tree: Mapping[str, Any]) -> Net:

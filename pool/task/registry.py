@@ -79,7 +79,7 @@ def completed_model(module: TaskModule, model: Section, data: Section | None) ->
 def command_groups() -> Iterator[CommandGroup]:
     """Yields the command groups of the bundled tasks, each group once."""
     offered = (getattr(task_module(name), "COMMANDS", None) for name in TASKS.bundled)
-    for commands in dict.fromkeys(name for name in offered if name is not None):  # tasks may share theirs
+    for commands in dict.fromkeys(name for name in offered if name is not None):  # tasks may share a module
         yield load(commands, ours=True)
 
 

@@ -20,7 +20,7 @@ class Progress:
 
     step: int
     total_steps: int
-    seed: int | None = None  # the member's run.model_seed, for what is drawn; none in validations
+    seed: int | None = None  # run.model_seed of this network, for random draws; None in validations
 
     @property
     def fraction(self) -> float:

@@ -6,7 +6,7 @@ import math
 import sys
 from collections.abc import Mapping
 
-MOST_POINTS = 1000  # more than a chart has pixels for
+MOST_POINTS = 1000  # of a curve: a chart has fewer pixels
 _LARGEST = sys.float_info.max
 
 
@@ -16,8 +16,8 @@ class Curves:
 
     def __init__(self) -> None:
         self._span = 1
-        self._in_newest = 0  # records in the newest point
-        self._points: list[dict[str, tuple[float, int]]] = []  # sum and count of what is a finite number
+        self._in_newest = 0  # number of records in the newest point
+        self._points: list[dict[str, tuple[float, int]]] = []  # by name: sum and count of finite numbers
 
     def add(self, numbers: Mapping[str, float]) -> None:
         """Adds the numbers of one more record."""

@@ -19,7 +19,7 @@ _LINE = re.compile(
     rf"(?P<process>coordinator|feeder|worker \d+) \(incarnation (?P<incarnation>\d+)\): "
     rf"(?P<stage>{'|'.join(stage.value for stage in Stage)}): (?P<why>.*)"
 )
-_MOST = 100_000  # lines that are looked at, the newest
+_MOST = 100_000  # number of newest lines of the log that are read
 _NORMAL_END = "it exited with code 0"
 
 
@@ -42,7 +42,7 @@ class Death:
     process: str
     incarnation: int
     why: str
-    then: str = ""  # what became of its successor
+    then: str = ""  # what the supervisor did next, such as a restart; empty if the log does not say
 
 
 @dataclass
@@ -80,8 +80,8 @@ def deaths(changes: Sequence[Change]) -> list[Death]:
     """Returns the unexpected deaths, in order. If the supervisor killed the process, its reason comes first in
     `why`."""
     found: list[Death] = []
-    newest: dict[str, Change] = {}  # by process
-    dead: dict[str, int] = {}  # which of `found` is a process's newest
+    newest: dict[str, Change] = {}  # newest change of each process
+    dead: dict[str, int] = {}  # index in `found` of each process's newest death
     for change in changes:
         before = newest.get(change.process)
         newest[change.process] = change

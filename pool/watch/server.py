@@ -27,7 +27,7 @@ from pool.watch.page import as_json, page_of
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
-LOOK_SECONDS = 1.0  # between two looks at the folders, however many browsers ask
+LOOK_SECONDS = 1.0  # shortest time between two reads of the folders, however many browsers ask
 _TOKEN = "token"
 _HOST = re.compile(r"([\w.-]+|\[[\da-fA-F:.]+\])(?::\d+)?", re.ASCII)
 _HEADERS = {
@@ -95,8 +95,8 @@ class PageServer:
     def _response(self, request: Request) -> Response:
         """Returns the page or its contents. An address with the token is redirected to one without, and the token moves
         to a cookie. Raises NotFound for any other path."""
-        if request.path == "/" and _TOKEN in request.args:  # out of the address, which lands in histories
-            # Both relative to what the browser has opened: a proxy may show the page at any path.
+        if request.path == "/" and _TOKEN in request.args:  # browsers keep addresses in their history
+            # Location and cookie path are relative to the opened address: a proxy may show the page at any path.
             response = Response("", 303, {"Location": "./"})
             response.set_cookie(self._cookie, self._token, path=None, httponly=True, samesite="Strict")
             return response

@@ -9,7 +9,7 @@ from pathlib import Path
 from pool.config.secret_file import read_secret, write_secret
 from pool.errors import ConfigError
 
-_TOKEN = re.compile(r"[A-Za-z0-9._~-]{16,200}")  # letters that mean nothing in an address
+_TOKEN = re.compile(r"[A-Za-z0-9._~-]{16,200}")  # characters without a meaning in an address
 _NAME = re.compile(r"[\w-]+(\.[\w-]+)*", re.ASCII)
 
 

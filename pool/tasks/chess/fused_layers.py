@@ -23,7 +23,7 @@ from pool.kernels.sparse import SparseInput
 from pool.nn.sparse_linear import SparseLinear
 from pool.tasks.chess.layer_stacks import Form
 
-_MIN_SAMPLES = 2048  # per thread: a piece is 1024, and starting a thread costs as much as some hundred samples
+_MIN_SAMPLES = 2048  # per thread: work is cut into pieces of 1024, and starting a thread costs some hundred samples
 
 
 def outputs(form: Form, accumulated: Tensor, parameters: Sequence[Tensor], borders: Sequence[int]) -> Tensor:

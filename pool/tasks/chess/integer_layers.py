@@ -12,7 +12,7 @@ from pool import _native
 from pool.tasks.chess.positions import Block
 from pool.tasks.chess.quantization import Ints
 
-Rows = Sequence[tuple[int, npt.NDArray[Any]]]  # of each table the feature of its first row, and its rows [R, columns]
+Rows = Sequence[tuple[int, npt.NDArray[Any]]]  # for each table: the feature of its first row, and its rows [R, columns]
 
 
 def sums_int16(tables: Rows, bias: npt.NDArray[np.int16], block: Block, threads: int = 1) -> npt.NDArray[np.int16]:

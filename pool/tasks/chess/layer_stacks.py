@@ -26,8 +26,8 @@ class Hidden:
     layer (see Form)."""
 
     outputs: int
-    activation: Literal["both", "crelu", "screlu"]  # both: of square * the outputs squared, then of the outputs
-    active: int | None = None  # the first so many have activations; None: all
+    activation: Literal["both", "crelu", "screlu"]  # both: square * outputs ** 2, then the outputs, all clamped
+    active: int | None = None  # number of first outputs that have activations; None: all
     square: float = 1.0
 
 
@@ -45,11 +45,11 @@ class Form:
     hidden: tuple[Hidden, ...]
     largest_sum: float = 1.0
     largest_input: float = 1.0
-    all_activations: bool = False  # the last layer sees those of all hidden layers, not the last one's alone
-    skips: int = 0  # outputs of the first hidden layer added to the result: 1, its last; 2, the one before it minus it
-    product_factor: float = 1.0  # of pairwise products, before they are cut
-    product_one: float = 0.0  # cut to the multiples of 1 / product_one below, as integers are; 0: not cut
-    hidden_one: float = 0.0  # the same of hidden layers' activations, before they are clamped
+    all_activations: bool = False  # the last layer sees all hidden layers' activations, else those of the last one
+    skips: int = 0  # first hidden layer's outputs added to the result: 1: its last; 2: its last but one minus its last
+    product_factor: float = 1.0  # pairwise products are multiplied by this before they are cut
+    product_one: float = 0.0  # products are cut down to multiples of 1 / product_one, as integers are; 0: not cut
+    hidden_one: float = 0.0  # hidden layers' activations are cut likewise before they are clamped; 0: not cut
 
     @cached_property
     def on_cuda(self) -> stack_form.StackForm:

@@ -28,8 +28,8 @@ class Evaluation:
     """The results of evaluating n positions, from the point of view of the side to move."""
 
     bucket: Ints  # [n], the output bucket in use
-    terms: Mapping[str, Ints]  # by name: [n, buckets], what each bucket's value is made of; none if it is one sum
-    values: Ints  # [n, buckets], internal units
+    terms: Mapping[str, Ints]  # by name: [n, buckets], parts of each bucket's value; empty if it is one sum
+    values: Ints  # [n, buckets], in Network.units
     value: Ints  # [n], of the bucket in use
     pawns: npt.NDArray[np.float64]  # [n], the value as the engine prints it
 
@@ -89,7 +89,7 @@ class FileNetwork(Network, Protocol):
 class Family(Protocol):
     """Defines the names of the module that reads a task's networks. Importing it must not import torch."""
 
-    SUFFIXES: Sequence[str]  # of the names of its files
+    SUFFIXES: Sequence[str]  # suffixes of the names of its files
 
     def read_network(self, path: Path, config: Config | None) -> FileNetwork:
         """Reads a network's file. `config` is that of such a network, or None if the user has named none. Raises
@@ -115,9 +115,9 @@ class TensorFacts:
     smallest: int | float
     largest: int | float
     limits: tuple[int, int] | None  # the smallest and the largest integer that the array may have; None: floats
-    used: float  # the largest magnitude by that of these; 0 for floats
-    clipped: int  # numbers at either end of the range that training keeps them in; 0 if it keeps them in none
-    zeros: float  # share of the numbers
+    used: float  # the largest magnitude, divided by that of the limits; 0 for floats
+    clipped: int  # how many numbers are at an end of the range that training clips to; 0 if it does not
+    zeros: float  # share of the numbers that are 0
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class Facts:
 
     about: Mapping[str, str | int]  # version, engine, widths
     tensors: Sequence[TensorFacts]
-    dead: Mapping[str, tuple[int, int]]  # by layer: outputs that are 0 in any position, of how many
+    dead: Mapping[str, tuple[int, int]]  # by layer: number of outputs that are 0 in all positions, and of all outputs
 
 
 @dataclass(frozen=True)
@@ -135,11 +135,11 @@ class Boards:
     square."""
 
     pieces: Sequence[str]
-    kings: Sequence[Sequence[int]]  # [ranks][files] from the first on: which bucket a king there has
+    kings: Sequence[Sequence[int]]  # [rank][file]: bucket of a king there, from rank 1 and `first_file` on
     weights: npt.NDArray[Any]  # [buckets, pieces, 64, outputs], integers
-    one: float  # the integer that 1.0 is
+    one: float  # the integer that stands for 1.0
     first_file: str = "a"
-    worth: npt.NDArray[np.float64] | None = None  # [buckets, pieces, 64, output buckets], internal units; if it has any
+    worth: npt.NDArray[np.float64] | None = None  # PSQT: [buckets, pieces, 64, output buckets], internal units
 
 
 def tensor_facts(name: str, array: npt.NDArray[Any], rule: Rounding | None) -> TensorFacts:

@@ -24,11 +24,11 @@ from pool.tasks.chess.positions import Position, sampled_positions
 from pool.tasks.chess.proof import check_same
 
 BLOCK = 4  # inputs of the next layer, a byte each
-_KEPT = 4  # every fourth position is kept to measure with
+_KEPT = 4  # every fourth position is kept to measure the order
 _AT_ONCE = 256  # positions
 _MOST_ROUNDS = 100
 _OPTION = "--permute"
-_COMPARED = 256  # of the positions, besides the probe positions
+_COMPARED = 256  # positions on which both orders are compared, besides the probe positions
 
 Bits = npt.NDArray[np.uint8]
 Order = npt.NDArray[np.int64]
@@ -39,8 +39,8 @@ class Sparsity:
     """An order of pairs, and the share of blocks that are 0 before and after it, measured on positions that the search
     did not use."""
 
-    order: Order  # [pairs]: which pair comes to each place
-    before: float  # share of blocks that are 0
+    order: Order  # [pairs]: the present index of the pair for each new index
+    before: float  # share of blocks that are 0 in the present order
     after: float
     positions: int
 
@@ -133,7 +133,7 @@ def _swaps(bits: Bits) -> list[tuple[int, int]]:
     blocks = zeros.reshape(len(bits) // BLOCK, BLOCK, -1)
     missing = BLOCK - blocks.sum(axis=1)
     others = (missing[:, None] - (1 - blocks) == 0).reshape(zeros.shape).astype(np.float32)  # the other three are 0
-    whole = zeros @ others.T  # [i, j]: how often j's block would be 0 with i at its place
+    whole = zeros @ others.T  # [i, j]: how often j's block would be 0 with pair i in place of j
     gain = whole - np.diag(whole)[None]
     gain += gain.T
     block = np.arange(len(bits)) // BLOCK

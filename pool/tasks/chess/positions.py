@@ -28,7 +28,7 @@ from pool.errors import ConfigError
 # Opcode and operands of an EPD line's operation; a semicolon ends it, but not in quotes.
 _OPERATION = re.compile(r'([^\s;"]+)((?:"[^"]*"|[^;"])*)(?:;|$)')
 _MOST = 8192
-_APART = 4  # every fourth: neighbours in a file are of one game
+_APART = 4  # every fourth position is taken, as neighbours in a file are of one game
 _BATCH = 1024
 _LISTS = (".epd", ".fen", ".txt")
 _FIELD = "features"

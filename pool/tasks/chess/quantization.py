@@ -9,8 +9,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-_EXACT = 1 << 23  # integers up to here survive a division by the scale, in float32, and back
-_PART = 1 << 15  # numbers
+_EXACT = 1 << 23  # float32 keeps integers up to here through a division by the scale and back
+_PART = 1 << 15  # numbers that are converted at a time
 
 
 Ints = npt.NDArray[np.int64]
@@ -23,10 +23,10 @@ class Rounding:
 
     scale: float
     kind: type[np.signedinteger[Any]]
-    lowest: int | None = None  # training keeps the weights between these, in steps; None: whatever the type holds
+    lowest: int | None = None  # training clips weights to these integers; None: all that the type holds
     highest: int | None = None
     way: Way = "half to even"
-    remedy: str = ""  # what keeps values within bounds, in words
+    remedy: str = ""  # advice for messages: what keeps values within bounds
 
     @property
     def clips(self) -> bool:

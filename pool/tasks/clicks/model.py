@@ -28,8 +28,8 @@ from pool.nn.sparse_linear import SparseLinear
 from pool.tasks.clicks.config import ModelConfig
 from pool.tasks.clicks.standardization import StandardisedNumbers
 
-_VECTORS = 0.05  # standard deviation of vectors at the start: at 0 a product of two has no gradient
-_TABLE = "table_"  # before a field's name
+_VECTORS = 0.05  # initial standard deviation of vectors: at 0 a product of two would have no gradient
+_TABLE = "table_"  # prefix of a table's name, before its field
 
 
 def num_scores(config: ModelConfig) -> int:
@@ -167,7 +167,7 @@ def pair_scores(total: Tensor, bias: Tensor) -> Tensor:
 
     total: [samples, scores * (1 + rank)], for each score the summed weight, then the summed vector; bias: [scores].
     """
-    if torch._C._are_functorch_transforms_active():  # they know no gradient that is written down
+    if torch._C._are_functorch_transforms_active():  # functorch does not support custom gradients of this kind
         parts = _parts(total, len(bias))
         return bias + parts[:, :, 0] + parts[:, :, 1:].square().sum(dim=2) / 2
     scores: Tensor = _PairScores.apply(total, bias)  # type: ignore[no-untyped-call]

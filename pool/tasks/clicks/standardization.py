@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from pool.nn.batch import TensorBatch
 
-_RESOLUTION = 2.0**-24  # of float32, which numbers of the data are: a smaller deviation is none
+_RESOLUTION = 2.0**-24  # of the data's float32: a smaller relative deviation counts as none
 
 
 class StandardisedNumbers(nn.Module):
@@ -32,7 +32,7 @@ class StandardisedNumbers(nn.Module):
         self._clip = clip
         self.register_buffer("count", torch.zeros((), dtype=torch.float64))
         self.register_buffer("mean", torch.zeros(len(names), dtype=torch.float64))
-        self.register_buffer("squares", torch.zeros(len(names), dtype=torch.float64))  # of distances from the mean
+        self.register_buffer("squares", torch.zeros(len(names), dtype=torch.float64))  # sums of (x - mean) ** 2
 
     def forward(self, batch: TensorBatch) -> Tensor:
         numbers = [batch.dense[name].double() for name in self._names]

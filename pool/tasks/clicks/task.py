@@ -20,7 +20,7 @@ from pool.task.task import Progress
 from pool.tasks.clicks.config import LossConfig, ModelConfig
 from pool.tasks.clicks.model import KINDS, Clicks
 
-LABEL, WEIGHT, GROUP = "label", "weight", "qid"  # dense fields; data need not have weights, nor groups
+LABEL, WEIGHT, GROUP = "label", "weight", "qid"  # dense fields; weights and groups are optional
 FORMAT = "sparsepool clicks 1"
 
 

@@ -27,7 +27,7 @@ _FORWARD, _BACKWARD = (Path(__file__).with_name(name) for name in ("first_stage.
 class Activation(IntEnum):
     """Activations of the clipped sums x [2 * samples, columns], own perspectives first."""
 
-    PAIRWISE = 0  # first half times second: [samples, columns], own perspective's products before the other's
+    PAIRWISE = 0  # first half times second: [samples, columns], own perspective's products first
     CRELU = 1  # x: [samples, 2 * columns]
     SCRELU = 2  # x squared: [samples, 2 * columns]
 
@@ -35,8 +35,8 @@ class Activation(IntEnum):
 class Cut(NamedTuple):
     """Describes how pairwise products are cut down to the steps of integers. The gradient passes unchanged."""
 
-    factor: float = 1.0  # that they are multiplied by before
-    one: float = 0.0  # cut to the multiples of 1 / one below; 0: products stay as they are
+    factor: float = 1.0  # products are multiplied by this before they are cut
+    one: float = 0.0  # products are cut down to multiples of 1 / one; 0: not at all
 
 
 NOT_CUT = Cut()

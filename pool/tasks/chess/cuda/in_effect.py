@@ -20,8 +20,8 @@ from pool.kernels.cuda.launcher import Extent, Float, Pointer, UInt32, run
 from pool.kernels.cuda.sparse import INDEX
 
 _WEIGHTS, _ROWS = (Path(__file__).with_name(name) for name in ("weights_in_effect.cu", "rounded_rows.cu"))
-WAYS = ("", "half to even", "half away from zero", "towards zero")  # numbered as in rounding.cuh
-Rule = tuple[float, str] | None  # scale and way of rounding; None: as it is
+WAYS = ("", "half to even", "half away from zero", "towards zero")  # ways of rounding, numbered as in rounding.cuh
+Rule = tuple[float, str] | None  # scale and way of rounding; None: not rounded
 
 
 @dataclass(frozen=True, eq=False)

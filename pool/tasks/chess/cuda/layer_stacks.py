@@ -26,9 +26,9 @@ from pool.tasks.chess.cuda.stack_form import StackForm, borders_of
 
 _LINEAR, _STACKS = (Path(__file__).with_name(name) for name in ("stacked_linear.cu", "layer_stacks.cu"))
 MOST_BUCKETS = 64
-SLICE = 128  # inputs that a thread multiplies and adds up, of long rows
-TILE = 8  # of stacks.cuh
-SAMPLES = 64  # of stacked_linear.cu
+SLICE = 128  # number of a row's inputs that one thread multiplies and adds up
+TILE = 8  # outputs that one thread computes; as in stacks.cuh
+SAMPLES = 64  # samples in a piece of the backward pass; as in stacked_linear.cu
 _NO_FORM, _NO_CHANGES = StackForm(()), Changes()
 
 
@@ -123,10 +123,10 @@ def stacks_backward(
 class _Row(NamedTuple):
     """The layout of the gradients of one stack's parameters, which lie one after the other."""
 
-    columns: bytes  # where each parameter's begin
+    columns: bytes  # offset of each parameter's gradient, as kernels take them
     numbers: int
-    tiles: int  # of outputs, of all layers
-    widest: int  # inputs of a layer behind the first one
+    tiles: int  # number of tiles of outputs in all layers
+    widest: int  # largest number of inputs of a layer after the first
 
 
 @cache

@@ -13,15 +13,15 @@ from pool._native import structure
 from pool.kernels.cuda.launcher import Float, UInt32
 
 MOST_HIDDEN = 4
-_HIDDEN_NBYTES = 20  # of Hidden in stacks.cuh
-MOST_OUTPUTS = 64  # of a layer: the products of wider ones are a library's, bucket by bucket
+_HIDDEN_NBYTES = 20  # size of Hidden in stacks.cuh
+MOST_OUTPUTS = 64  # of a layer; wider ones are computed bucket by bucket by a library
 
 
 class Kind(IntEnum):
     """Activations of a layer's outputs y. All are clipped to 0 .. highest."""
 
     CRELU = 0  # y
-    SCRELU = 1  # y, squared when it is clipped
+    SCRELU = 1  # y clipped, then squared
     BOTH = 2  # y * y * square of all, then y of all
 
 
@@ -47,9 +47,9 @@ class StackForm:
 
     hidden: tuple[Hidden, ...]
     highest: float = 1.0
-    all_activations: bool = False  # the last layer sees those of all hidden layers, not the last one's alone
-    skip: int = 0  # outputs of the first layer added to the result: its last; or its last but one minus its last
-    one: float = 0.0  # activations are cut to the multiples of 1 / one below before they are clipped; 0: they are not
+    all_activations: bool = False  # the last layer sees all hidden layers' activations, else those of the last one
+    skip: int = 0  # first layer's outputs added to the result: 1: its last; 2: its last but one minus its last
+    one: float = 0.0  # activations are cut down to multiples of 1 / one before they are clipped; 0: they are not
 
     @cached_property
     def outputs(self) -> list[int]:

@@ -19,7 +19,7 @@ from pool.kernels.cuda.compiler import Source
 from pool.kernels.cuda.launcher import Extent, Float, run
 
 _FILE = Path(__file__).with_suffix(".cu")
-PARTS = 128  # of win_rate_loss.cu
+PARTS = 128  # partial sums; as in win_rate_loss.cu
 _TYPES = {
     torch.int8: "signed char",
     torch.uint8: "unsigned char",
@@ -69,7 +69,7 @@ def win_rate_forward(
 
 def win_rate_backward(gradient: Tensor, slopes: Tensor, total: Tensor) -> Tensor:
     """Computes the gradient of `output` from that of the mean."""
-    out, source = torch.empty_like(slopes), _source(torch.int16, torch.int8)  # the types are no matter here
+    out, source = torch.empty_like(slopes), _source(torch.int16, torch.int8)  # any types: this kernel reads no labels
     arguments = gradient, slopes, total, out, slopes.numel()
     run(slopes.device, source, "win_rate_backward", Extent(slopes.numel(), 1), *arguments)
     return out

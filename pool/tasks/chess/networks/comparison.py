@@ -34,8 +34,8 @@ from pool.tasks.chess.training.config import LossConfig
 from pool.tasks.chess.training.loss import mean_loss, remapped
 from pool.tasks.chess.training.score_share import scheduled
 
-SECTIONS = ("data", "loss")  # that all networks share
-_INPUTS = ("features", "king_buckets", "output_buckets")  # keys of data.chess that a network has of its own
+SECTIONS = ("data", "loss")  # sections of the config that all networks share
+_INPUTS = ("features", "king_buckets", "output_buckets")  # keys of data.chess that each network has its own value of
 
 Numbers = npt.NDArray[np.float64]
 
@@ -46,7 +46,7 @@ class Compared:
 
     net: str
     loss: float
-    mean_difference: float  # of its evaluations and those of the first network, in units of the score
+    mean_difference: float  # mean |difference| from the first network's evaluations, in units of the score
     largest_difference: float
 
 
@@ -55,7 +55,7 @@ class Comparison:
     """The results of all networks on the same samples."""
 
     samples: int
-    weight: float  # lambda: the share of the score in what is wanted
+    weight: float  # lambda: the score's share of the target
     nets: Sequence[Compared]  # the lowest loss first
 
 

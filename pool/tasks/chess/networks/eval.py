@@ -21,7 +21,7 @@ from pool.tasks.chess.network import Evaluation, Network
 from pool.tasks.chess.networks.network_files import open_network
 from pool.tasks.chess.positions import NamedPosition, listed_positions, positions_of_fens
 
-_BLOCK = 1024  # positions evaluated before they are shown
+_BLOCK = 1024  # positions that are evaluated at a time
 _LINE_COLUMNS = ("pawns", "units", "position")
 
 

@@ -25,13 +25,13 @@ _LIMIT = "#c0392b"
 _LINE = "#2a4a6b"
 _SIGNED = "RdBu_r"  # white is 0
 _UNSIGNED = "viridis"
-_NOTHING = "#e6e6e6"  # squares where a piece never is
-_TENSORS_A_ROW = 3  # of histograms
+_NOTHING = "#e6e6e6"  # colour of squares where a piece can't be
+_TENSORS_A_ROW = 3  # histograms in a row
 _BINS = 121
-_NEAR = 0.2  # of its limits: tensors that use less have an axis that is logarithmic from some number on
-_PIECES_A_ROW = 6  # of boards
-_OUTPUTS = 16  # shown by themselves
-_BOARD = 9  # squares, and the gap behind them
+_NEAR = 0.2  # of the range: tensors that use less get an axis that is logarithmic from some number on
+_PIECES_A_ROW = 6  # boards in a row
+_OUTPUTS = 16  # number of outputs that are drawn
+_BOARD = 9  # width of a board and of the gap after it, in squares
 _AT_ONCE = 256  # positions
 
 

@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 
 # late imports: a command loads what it uses, so that --help and mistakes are answered at once
 
-VERSION = 1  # another one if the same settings make other scores
-POSITIONS = "positions"  # key of the work's state: so many have their scores
-_LARGEST = 32000  # beyond it scores have meanings of their own
+VERSION = 1  # increased when the same settings give different scores
+POSITIONS = "positions"  # key of the work file's state: number of positions scored so far
+_LARGEST = 32000  # scores beyond it have special meanings
 _UNITS_OF_LC0, _BENT = 660.6, 0.9751875  # lc0 909a4082, src/trainingdata/rescorer.cc
 _BATCH = 4096  # positions
 _READERS = 2

@@ -29,8 +29,8 @@ __all__ = [
 
 NETWORKS = "pool.tasks.chess.perspective.network"
 EXPORT_SUFFIX = ".bin"
-SCORE_UNIT = "centipawns"  # of what its networks evaluate
-SCORE_SCALES = {"internal units": 0.277}  # that bring scores of other units to this one
+SCORE_UNIT = "centipawns"  # unit of the networks' evaluations
+SCORE_SCALES = {"internal units": 0.277}  # factors that convert scores of other units to this one
 
 
 def create_task(model: ModelConfig, loss: ChessLossConfig) -> PerspectiveTask:

@@ -13,7 +13,7 @@ from pool.tasks.chess.training.config import FakeQuantization, Kernels, TableDty
 MAX_WIDTH = 1 << 14
 _FROM_DATA = ("features", "king_buckets", "output_buckets")
 
-BLOCKS = ("pieces", "threats", "pawn_pairs")  # of the rows of l0w
+BLOCKS = ("pieces", "threats", "pawn_pairs")  # names of the blocks of rows of l0w
 
 Kind = Literal["i8", "i16", "i32", "f32"]
 HiddenActivation = Literal["crelu", "screlu", "dual", "hard_swish", "gated"]

@@ -41,7 +41,7 @@ class Description(NamedTuple):
     model: ModelConfig
     loss: ChessLossConfig
     text: str
-    sha256: str | None = None  # of the file that is described
+    sha256: str | None = None  # of the described file; None without a description
 
     def check_content(self, file: Path, data: bytes) -> None:
         """Checks that `data`, the file's bytes, are those that the description was written for. Raises DataError."""

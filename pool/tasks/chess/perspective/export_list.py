@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pool.tasks.chess.perspective.config import ExportTensor, Kind, ModelConfig
 from pool.tasks.chess.perspective.shape import Shape
 
-QA = 255  # of the first layer
-QB = 64  # of the weights behind it
+QA = 255  # scale of the first layer in bullet's examples
+QB = 64  # scale of the weights after the first layer
 
 
 def export_list(model: ModelConfig, shape: Shape) -> tuple[ExportTensor, ...]:

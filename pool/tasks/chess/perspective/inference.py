@@ -60,7 +60,7 @@ def first_activations(net: Net, block: Block, threads: int = 1) -> npt.NDArray[n
     shape, qa = net.shape, int(net.entry("l0w").scale)
     sums = sums_int16(net.tables, net.tensors["l0b"].astype(np.int16), block, threads)
     clamped = np.clip(sums, 0, min(qa, _INT16), out=sums).view(np.uint16)
-    x: npt.NDArray[Any] = clamped if qa <= _BYTE else clamped.astype(np.uint32)  # products must fit
+    x: npt.NDArray[Any] = clamped if qa <= _BYTE else clamped.astype(np.uint32)  # wide enough for products
     if shape.activation == "pairwise":
         half = shape.width // 2
         x = x[..., :half] * x[..., half:] >> PAIR_SHIFT

@@ -24,7 +24,7 @@ from pool.tasks.chess.quantization import Rounding
 from pool.tasks.chess.training.fake_quantization import RoundedSparseLinear, clip_sum, floored
 from pool.tasks.chess.training.loss import FIELD
 
-_ROWS = 768  # of the first layer that are clipped at a time: a king bucket's
+_ROWS = 768  # rows of the first layer that are clipped at a time: those of a king bucket
 
 
 class PerspectiveModel(nn.Module):
@@ -58,7 +58,7 @@ class PerspectiveModel(nn.Module):
             for number, sizes in enumerate(shape.layers, 1)
         )
         self._virtual_rows = torch.from_numpy(shape.virtual_rows()) if shape.num_virtual else torch.empty(0)
-        # products are all that integers cut off: other activations keep every bit
+        # integers cut off bits of products alone; other activations keep every bit
         cuts = "activations" in fake_quantization and shape.activation == "pairwise" and "l0w" in rules
         self._kernels = kernels_for(kernels, shape)
         self._form = form_of(shape, rules["l0w"].scale ** 2 / (1 << PAIR_SHIFT) if cuts else 0.0)

@@ -42,7 +42,7 @@ def read_bytes(path: Path, shape: Shape, entries: Iterable[ExportTensor]) -> byt
     largest = _largest_size(path, shape, entries)
     with _naming(path):
         data = read_regular(path, largest)
-    if len(data) != largest:  # else its numbers only look like the beginning of a compressed file
+    if len(data) != largest:  # at the right size, numbers may look like a compressed file's beginning
         _refuse_compressed(path, data)
     return data
 

@@ -25,8 +25,8 @@ class Net:
 
     shape: Shape
     entries: tuple[ExportTensor, ...]
-    tensors: Mapping[str, npt.NDArray[Any]]  # by name; int8, int16, int32 or float32
-    unit: float  # of an evaluation: what an output of 1.0 is
+    tensors: Mapping[str, npt.NDArray[Any]]  # by name; dtype int8, int16, int32 or float32
+    unit: float  # evaluation for an output of 1.0
 
     def entry(self, name: str) -> ExportTensor:
         """Returns the export settings of a tensor. For l0w in blocks they are those of the first block, which has the

@@ -21,7 +21,7 @@ from loader.chess.output_buckets import num_buckets
 from pool.tasks.chess.perspective.config import BLOCKS, ModelConfig
 from pool.tasks.chess.positions import Inputs
 
-FACTORISED = "^"  # ends the name of pieces with virtual inputs
+FACTORISED = "^"  # suffix of the name of piece features with virtual inputs
 
 Floats = Mapping[str, npt.NDArray[np.float32]]
 
@@ -41,10 +41,10 @@ def factorised_features(features: str) -> str:
 class Shape:
     """The sizes of a network's inputs, layers and outputs, and its activations."""
 
-    inputs: Inputs  # of the exported network: without virtual ones
+    inputs: Inputs  # of the exported network, without virtual inputs
     num_real: int
     num_virtual: int
-    num_inputs: int  # of a batch: real ones, a few that are never on, virtual ones
+    num_inputs: int  # in a batch: real inputs, a few that are never active, virtual inputs
     width: int
     activation: str
     hidden: tuple[int, ...]

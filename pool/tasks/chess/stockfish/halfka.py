@@ -10,8 +10,8 @@ VIRTUAL = 768  # 12 planes x 64 squares: what HalfKAv2_hm^ adds, numbered from I
 KING_BUCKETS = 32
 PLANES = 11
 SQUARES = 64
-KING_PLANE = 10  # of both kings; among the virtual planes own king 10, enemy king 11
-PIECES = ("pawn", "knight", "bishop", "rook", "queen")  # planes 0 and 1, 2 and 3, ...: own, the opponent's
+KING_PLANE = 10  # both kings; among the virtual planes own king 10, enemy king 11
+PIECES = ("pawn", "knight", "bishop", "rook", "queen")  # each has two planes, 0 and 1, 2 and 3, ...: own, opponent's
 
 
 def king_bucket(rank: int, file: int) -> int:

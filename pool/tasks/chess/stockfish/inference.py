@@ -19,18 +19,18 @@ from pool.tasks.chess.quantization import Ints, truncating_divide, wrapped
 from pool.tasks.chess.stockfish.nnue_file import Net
 from pool.tasks.chess.stockfish.versions import LARGEST_INPUT, NUM_BUCKETS, OUTPUT_SCALE, Version, bucket
 
-_BLOCK = 1024  # positions at a time: bounds the memory
+_BLOCK = 1024  # positions evaluated at a time, which bounds the memory
 
 
 @dataclass(frozen=True)
 class Evaluation:
     """The results of evaluating n positions, from the side to move's point of view."""
 
-    bucket: Ints  # [n], the one that value is made of
+    bucket: Ints  # [n], output bucket in use
     psqt: Ints  # [n, 8], material term, sixteenths
     positional: Ints  # [n, 8], sixteenths
     values: Ints  # [n, 8], internal units
-    value: Ints  # [n], the bucket's
+    value: Ints  # [n], of the bucket in use
 
 
 def evaluate(net: Net, positions: Sequence[Position]) -> Evaluation:

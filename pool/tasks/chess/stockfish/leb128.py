@@ -15,7 +15,7 @@ import numpy.typing as npt
 MAGIC = b"COMPRESSED_LEB128"
 HEADER = len(MAGIC) + 4
 _LONGEST = 5  # bytes of an int32
-_PIECE = 1 << 16  # numbers or bytes at a time: what is computed beside them stays in the cache
+_PIECE = 1 << 16  # numbers or bytes at a time, so that temporary arrays stay in the cache
 
 
 class BadNumberError(ValueError):
@@ -86,7 +86,7 @@ def _decoded(
         numbers[chosen] |= (piece[starts[chosen] + place] & 0x7F).astype(np.int64) << (7 * place)
     sign = np.int64(1) << (7 * sizes - 1)
     numbers = (numbers ^ sign) - sign
-    half = np.int64(1) << np.maximum(7 * sizes - 8, 0)  # of the range that one byte less can say
+    half = np.int64(1) << np.maximum(7 * sizes - 8, 0)  # bound of the numbers that fit one byte less
     long = (sizes > 1) & (numbers >= -half) & (numbers < half)
     info = np.iinfo(kind)
     for mask, reason in (

@@ -44,7 +44,7 @@ class StockfishModel(nn.Module):
         self.num_features = config.inputs
         self.first_virtual = config.first_virtual
         rounds = "rows" in config.fake_quantization
-        # not the PSQT's: a row of 8 is one sector of memory either way, and a queen's value needs more bits
+        # PSQT stays float32: a row of 8 is one memory sector either way, and a queen's value needs the bits
         dtype = getattr(torch, config.table_dtype)
         self.transformer = self._table("transformer", config.l1, rounds, dtype)
         self.psqt = self._table("psqt", NUM_BUCKETS, rounds, bias=False)
@@ -197,7 +197,7 @@ class StockfishModel(nn.Module):
 
     def _folded_rows(self, weight: Tensor, table: Table) -> Tensor:
         rows = weight[table.rows]
-        if not self.num_virtual or table.first:  # virtual inputs, behind all others, are HalfKAv2_hm's
+        if not self.num_virtual or table.first:  # virtual inputs belong to HalfKAv2_hm alone
             return rows
         return rows + weight[self.first_virtual + torch.from_numpy(halfka.virtual_features()).to(weight.device)]
 

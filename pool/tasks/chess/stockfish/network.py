@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pool.config.tree import Config
 
 SUFFIXES = (".nnue", *CHECKPOINT_SUFFIXES)
-_PIECE_VALUES = np.repeat([1, 3, 3, 5, 9, 0], 2)[: halfka.PLANES]  # what a piece adds to the material, by plane
+_PIECE_VALUES = np.repeat([1, 3, 3, 5, 9, 0], 2)[: halfka.PLANES]  # value of a piece in the material, by plane
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ def write_network(network: StockfishNetwork, path: Path) -> None:
     the same network."""
 
     def read(written: Path) -> StockfishNetwork:
-        # Versions that differ in width alone look alike at other widths: the file does not say which one it is.
+        # A file of another width does not tell versions apart that differ in width alone.
         return StockfishNetwork(replace(read_net(written), version=network.net.version))
 
     write_proved(path, serialize_net(network.net), network, read)

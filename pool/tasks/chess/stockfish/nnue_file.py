@@ -36,7 +36,7 @@ _HEADER = struct.Struct("<III")  # version, network hash, length of the descript
 _LARGEST = 1 << 32  # bytes: more than a file of any version has, whatever its width
 _STACK_NAMES = ("fc_0_bias", "fc_0_weight", "fc_1_bias", "fc_1_weight", "fc_2_bias", "fc_2_weight")
 
-# Of the hashes, which name the architecture.
+# Constants of the hashes, which identify the architecture.
 _STACK_START = 0xEC42E90D
 _ACTIVATION = 0x538D24C7
 _AFFINE = 0xCC03DAE4
@@ -178,7 +178,7 @@ class _Reader:
             what = "compressed" if compressed else "not compressed"
             names = ", ".join(version.name for version, _ in same)
             raise self._error(f"its numbers are {what} (LEB128), unlike those of {names}", start + 4)
-        # Versions that differ in width alone: the one of this width, else the newest.
+        # Of versions that differ in width alone take the one of this width, else the newest.
         return next((pair for pair in encoded if pair[0].l1 == pair[1]), encoded[-1])
 
     def _block(self, block: Block, version: Version, l1: int) -> dict[str, Array]:
@@ -204,7 +204,7 @@ class _Reader:
     def _raw(self, name: str, shape: tuple[int, ...], kind: type[np.signedinteger[Any]]) -> Array:
         stored = np.dtype(kind).newbyteorder("<")
         data = self._take(int(np.prod(shape)) * stored.itemsize, name)
-        return np.frombuffer(data, stored).reshape(shape).astype(kind)  # aligned, and in this machine's byte order
+        return np.frombuffer(data, stored).reshape(shape).astype(kind)  # copied: aligned, in this machine's byte order
 
     def _stacks(self, version: Version, l1: int) -> dict[str, Array]:
         kind = stack_type(version, l1)

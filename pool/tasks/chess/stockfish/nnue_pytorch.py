@@ -45,7 +45,7 @@ SUFFIXES = (".ckpt", ".pt")
 _WITH_12_PLANES = halfka.INPUTS // halfka.PLANES * 12
 _PREFIXES = ("model.", "_orig_mod.")
 
-_DEEPEST = 32  # modules inside one another
+_DEEPEST = 32  # nested modules
 
 # Packages whose names come up in checkpoints, as classes of settings, of optimizers, of parts of the model; and what
 # pickle makes plain values of.
@@ -213,10 +213,10 @@ def read_tensors(path: Path) -> Mapping[str, Tensor]:
         names = get_unsafe_globals_in_checkpoint(path)
         stand_ins: list[Any] = [(_stand_in(name), name) for name in names if _is_known(name)]
         with safe_globals(stand_ins), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of other protocols of pickle than torch's own
-            # Mapped, a storage ends where the file does; read into memory, torch believes what the pickle claims.
+            warnings.simplefilter("ignore")  # about pickle protocols other than torch's own
+            # Mapped, a storage can't exceed the file. Read into memory, torch would trust the sizes in the pickle.
             tree = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-    except Exception as error:  # torch says in many ways that a file is not as it should be
+    except Exception as error:  # torch raises many kinds of errors for bad files
         strange = [name for name in names if not _is_known(name)]
         if strange:
             what = f"names code or a class that no checkpoint needs, {strange[0]}"
@@ -250,7 +250,7 @@ def _sizes_of_storages(path: Path) -> set[int]:
                 return _check_archive(path, archive)
         except DataError:
             raise
-        except Exception:  # zipfile raises many kinds for bytes that are not as they should be
+        except Exception:  # zipfile raises many kinds of errors for bad bytes
             raise DataError(path, "not a file that torch has saved, or damaged: a zip archive is expected") from None
 
 

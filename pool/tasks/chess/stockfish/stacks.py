@@ -37,7 +37,7 @@ class LayerStacks(nn.Module):
         self.fc_2_bias = nn.Parameter(torch.empty(NUM_BUCKETS))
         self.shared_weight = nn.Parameter(torch.empty(outputs, l1)) if shared_fc_0 else None
         self.shared_bias = nn.Parameter(torch.empty(outputs)) if shared_fc_0 else None
-        # of the fused kernels, with `parameters_in_effect`
+        # for the fused kernels, which take `parameters_in_effect`
         self.form = _form_of(version, cuts_activations=self.cuts_activations)
         factor = 1.0 if self.cuts_activations else version.product_factor
         self._changes = changes_of([self._rules.get(name) for name in self._own_parameters()], factor)
@@ -97,7 +97,7 @@ class LayerStacks(nn.Module):
         parameters = {**self._own_parameters(), "fc_0_weight": weight, "fc_0_bias": bias}
         if self._rules:
             parameters = {name: rounded(parameter, self._rules[name]) for name, parameter in parameters.items()}
-        if not self.cuts_activations:  # instead of scaling the products: there are far fewer weights
+        if not self.cuts_activations:  # weights are scaled, as they are far fewer than the products
             parameters["fc_0_weight"] = parameters["fc_0_weight"] * self.version.product_factor
         return tuple(parameters.values())
 
@@ -115,7 +115,7 @@ class LayerStacks(nn.Module):
     def forward(self, inputs: Tensor, borders: Sequence[int]) -> Tensor:
         """Returns the outputs [B], given the first layer's products [B, l1]. Samples borders[b] .. borders[b + 1]
         belong to bucket b. The products are cut if activations are."""
-        # split and unbind: their backward is one concatenation each, not a sum of eight mostly empty tensors
+        # backward of split and unbind is one concatenation each, not a sum of eight mostly empty tensors
         parameters = zip(*(parameter.unbind() for parameter in self.parameters_in_effect()), strict=True)
         groups = torch.split(inputs, [end - start for start, end in pairwise(borders)])
         return torch.cat([self._bucket(group, *layers) for group, layers in zip(groups, parameters, strict=True)])
@@ -147,7 +147,7 @@ class LayerStacks(nn.Module):
         highest = self.version.largest_float_input
         if not self.cuts_activations:
             return functional.hardtanh(y, 0.0, highest)
-        # as nnue-pytorch: a clamp passes the gradient at its ends, where all lies that is cut to 0 or to the highest
+        # as in nnue-pytorch: clamp passes the gradient at its ends, where values that were cut to 0 or highest lie
         return floored(y, self.version.input_one).clamp(0.0, highest)
 
 

@@ -23,8 +23,8 @@ FC_1_OUT = 32
 L1_STEP = 8  # l1 is a multiple of it
 MAX_L1 = 1 << 14
 OUTPUT_UNIT = 600  # internal units in one unit of the float network
-OUTPUT_SCALE = 16 * OUTPUT_UNIT  # of the integers' terms
-LARGEST_INPUT = 127  # of a layer
+OUTPUT_SCALE = 16 * OUTPUT_UNIT  # units of the integer terms in one unit of the float network
+LARGEST_INPUT = 127  # largest integer that enters a layer
 
 _WORD_2022 = 0x7AF32F20
 _WORD_2026 = 0x6A448AFA
@@ -47,13 +47,13 @@ class Block:
 class Table:
     """Describes the rows of one feature set in the first layer."""
 
-    weight: str  # names of its arrays
+    weight: str  # name of the array of weights
     psqt: str
-    first: int  # input of the first row
+    first: int  # number of the input of its first row
     inputs: int
-    most_active: int  # of one side of a position
-    kind: type[np.signedinteger[Any]]  # of the weights
-    lowest: int | None = None  # what training keeps the weights within, in steps; None: they are not clipped
+    most_active: int  # most active features of one side of a position
+    kind: type[np.signedinteger[Any]]  # integer type of the weights
+    lowest: int | None = None  # smallest integer that training clips weights to; None: not clipped
 
     @property
     def rows(self) -> slice:
@@ -79,26 +79,26 @@ class Version:
 
     name: str
     engine: str
-    feature_set: str  # data.chess.features
+    feature_set: str  # as in data.chess.features
     tables: tuple[Table, ...]
     blocks: tuple[Block, ...]  # of the feature transformer, in the file's order
-    l1: int  # what the engine loads
-    word: int  # that the file begins with
+    l1: int  # the width that the engine loads
+    word: int  # first word of the file
     feature_hash: int
     fc_0_out: int
-    transformer_one: int  # 1.0 of a sum of the first layer
-    doubled: bool  # sums count twice before they are clamped
-    largest_sum: int  # and are clamped to this
-    input_one: int  # 1.0 of what enters a layer
-    weight_one: tuple[int, int]  # of fc_0 and fc_1
-    square_shift: tuple[int, int | None]  # of the squares behind fc_0 and fc_1; None: there are none
+    transformer_one: int  # integer for 1.0 in the first layer's sums
+    doubled: bool  # whether sums are doubled before they are clamped
+    largest_sum: int  # sums are clamped to this
+    input_one: int  # integer for 1.0 in a layer's inputs
+    weight_one: tuple[int, int]  # integer for 1.0 in the weights of fc_0 and fc_1
+    square_shift: tuple[int, int | None]  # right shift of the squared outputs of fc_0 and fc_1; None: no squares
     clip_shift: tuple[int, int]
-    fc_2_one: float  # of fc_2's weights
-    output_one: int  # of the sum that fc_2 gives
-    skips: int  # last outputs of fc_0 that are added to the result: 1, without activations; or the difference of 2
-    skip_one: int  # 1.0 of fc_0's outputs
-    all_activations: bool  # fc_2 sees all activations of both layers; else the clipped ones of fc_1
-    cut_apart: bool  # psqt and positional term are divided by 16 each by itself
+    fc_2_one: float  # scale of fc_2's weights
+    output_one: int  # integer for 1.0 in fc_2's sums
+    skips: int  # fc_0's outputs added to the result: 1: its last; 2: its last but one minus its last
+    skip_one: int  # integer for 1.0 in fc_0's outputs
+    all_activations: bool  # fc_2 sees all activations of both layers, else only the clipped ones of fc_1
+    cut_apart: bool  # psqt and positional term are divided by 16 separately
     pawn: Pawn
 
     @property
@@ -196,7 +196,7 @@ def _threats(inputs: int, lowest: int) -> Table:
 _THREATS_16 = _threats(59_808, -127)
 _PAIRS = Table("pair_weight", "pair_psqt", halfka.INPUTS + _THREATS_16.inputs, 4_560, 96, np.int8, -127)
 
-# What SFNNv5 to SFNNv14 have in common.
+# Common to SFNNv5 to SFNNv14.
 _FC_2022: Mapping[str, Any] = {
     "word": _WORD_2022,
     "input_one": 127,

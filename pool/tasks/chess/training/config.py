@@ -50,7 +50,7 @@ Kernels = Annotated[
     Effect.RESULT,
 ]
 
-_ONE_LAMBDA = ("lambda_start", "lambda_end")  # what lambda_parts stands in the place of
+_ONE_LAMBDA = ("lambda_start", "lambda_end")  # keys that lambda_parts replaces
 
 
 class LambdaPart(Section):

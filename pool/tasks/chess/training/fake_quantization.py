@@ -17,8 +17,8 @@ from pool.nn.sparse_linear import SparseLinear
 from pool.tasks.chess.cuda.in_effect import Rule, rows_in_effect
 from pool.tasks.chess.quantization import Rounding, Way
 
-_JUST_BELOW = 3e-5  # steps: a float32 that is a whole number but for its own rounding is not cut down to the one below
-_ROWS = 256  # that are rounded at a time on a CPU: they stay in the cache
+_JUST_BELOW = 3e-5  # of a step: a float32 just below a whole number, by rounding alone, counts as that number
+_ROWS = 256  # rows that are rounded at a time on a CPU, which stay in the cache
 
 
 def rounded(values: Tensor, rule: Rounding) -> Tensor:

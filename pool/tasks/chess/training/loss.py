@@ -17,9 +17,9 @@ from pool.tasks.chess.cuda.win_rate_loss import serves, win_rate_loss
 from pool.tasks.chess.training.config import LossConfig
 from pool.tasks.chess.training.score_share import score_share
 
-FIELD = "features"  # two bags a sample: the inputs of the side to move, and of the other
+FIELD = "features"  # sparse field with two bags a sample: inputs of the side to move, and of its opponent
 _MATE, _LONGEST_MATE = 32000, 245  # Stockfish's score of mate in 0, and the most plies that its scores count
-_LABELS = frozenset({"score", "result"})  # of the loss
+_LABELS = frozenset({"score", "result"})  # dense fields that the loss needs
 
 
 def num_inputs(schema: BatchSchema) -> int:

@@ -18,7 +18,7 @@ from pool.nn.generators import generator_for
 from pool.task.task import Progress
 from pool.tasks.chess.training.config import LossConfig
 
-_BLOCK = 1024  # steps whose numbers are drawn at once
+_BLOCK = 1024  # steps whose random numbers are drawn at once
 
 
 class Share(NamedTuple):
@@ -50,7 +50,7 @@ def score_share(config: LossConfig, progress: Progress, like: Tensor) -> float |
     jitter = config.lambda_jitter
     if progress.seed is None or not (jitter.step or jitter.sample):
         return base
-    if torch._C._are_functorch_transforms_active():  # even where the factor is 0, so that each step says the same
+    if torch._C._are_functorch_transforms_active():  # even where the factor is 0, so that all steps behave alike
         raise RuntimeError("a random operation: loss.lambda_jitter draws for each member")
     if not factor:
         return base
