@@ -110,6 +110,7 @@ class _Table:
         self._writer.close()
 
     def _write_group(self) -> None:
+        """Writes the rows collected so far as one row group."""
         import pyarrow.parquet  # late: an extra
 
         numbers = np.concatenate(self._numbers) if self._numbers else np.empty((0, 1), np.float32)

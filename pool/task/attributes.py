@@ -30,11 +30,7 @@ _SEEDED = (random.gauss.__self__, np.random.mtrand._rand, torch.default_generato
 _MOST = 100_000  # larger containers are not searched
 _DEEPEST = 50
 _OURS = ("training", "_last_backward")  # attributes of modules that the runtime changes
-_HOOKS = (
-    "_hooks",
-    "_hooks_with_kwargs",
-    "_hooks_always_called",
-)  # suffixes of dicts whose keys count a process's hooks
+_HOOKS = ("_hooks", "_hooks_with_kwargs", "_hooks_always_called")  # suffixes of dicts; their keys count all hooks
 
 
 @dataclass(frozen=True)

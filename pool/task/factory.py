@@ -43,6 +43,7 @@ class Allowance(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Iterable[type], args: Any = (), kwargs: Any = None
     ) -> Any:
+        """Counts the bytes of the tensor that a factory function would make, by making it on the meta device first."""
         kwargs = kwargs or {}
         if func in _FACTORIES and "out" not in kwargs and str(kwargs.get("device")) != "meta":
             shown = {key: value for key, value in kwargs.items() if key not in _NOT_ON_META}

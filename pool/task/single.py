@@ -1,4 +1,5 @@
-"""A task that is one class, or one object, in a module: what a task's module must offer, made of it. Free of torch.
+"""Lets one class, or one object, in a module be a task: makes from it the names that a task's module must offer. Free
+of torch.
 
 class MyTask(pool.Task):
     class ModelConfig(loader.Section): ...     # the keys of [model]; none if it is left out

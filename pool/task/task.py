@@ -1,4 +1,4 @@
-"""The interface between the runtime and what it trains. The runtime knows nothing else about a task."""
+"""Defines the interface between the runtime and what it trains. The runtime knows nothing else about a task."""
 
 from __future__ import annotations
 

@@ -62,6 +62,8 @@ def outputs_of_bags(
 
 
 class _Stacks(torch.autograd.Function):
+    """The autograd function of `outputs`."""
+
     @staticmethod
     def forward(ctx: Any, form: Form, accumulated: Tensor, borders: tuple[int, ...], *parameters: Tensor) -> Tensor:
         samples = accumulated.shape[0] // 2
@@ -104,6 +106,9 @@ class _Stacks(torch.autograd.Function):
 
 
 class _WithFirstLayer(torch.autograd.Function):
+    """The autograd function of `outputs_of_bags`. In backward the layer decides where its table's gradient is
+    written."""
+
     @staticmethod
     def forward(
         ctx: Any,
@@ -196,6 +201,7 @@ def _threads_along(sparse: SparseInput, layer: SparseLinear) -> int:
 
 @lru_cache(maxsize=64)
 def _native_form(form: Form) -> _native.StackForm:
+    """Converts the description of the layers to the native code's type. Results are cached."""
     hidden = [
         (each.outputs, each.outputs if each.active is None else each.active, each.activation, each.square)
         for each in form.hidden

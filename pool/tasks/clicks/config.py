@@ -1,4 +1,4 @@
-"""Settings of the task `clicks`. Free of torch: the supervisor reads them."""
+"""Settings of the task `clicks`. Free of torch, as the supervisor reads them."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Clicks(nn.Module):
             self.add_module(f"{_TABLE}{name}", SparseLinear(rows, width, bias=False, field=name))
 
     def tables(self) -> Iterator[SparseLinear]:
-        """Yields the tables in the order of the fields."""
+        """Yields the sparse tables in the order of the fields."""
         for name in self._names:
             table = self.get_submodule(f"{_TABLE}{name}")
             assert isinstance(table, SparseLinear)

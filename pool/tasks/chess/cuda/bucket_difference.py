@@ -80,6 +80,8 @@ def bucket_difference_backward(gradient: Tensor, numbers: Tensor, borders: Seque
 
 
 class _BucketDifference(torch.autograd.Function):
+    """The autograd function of `bucket_difference`."""
+
     @staticmethod
     def forward(
         ctx: Any,

@@ -127,6 +127,8 @@ def fused_first_stage(
 
 
 class _FirstStage(torch.autograd.Function):
+    """The autograd function of `fused_first_stage`."""
+
     @staticmethod
     def forward(
         ctx: Any,

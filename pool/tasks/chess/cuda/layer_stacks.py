@@ -150,6 +150,9 @@ def shared_gradients(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class _LayerStacks(torch.autograd.Function):
+    """The autograd function of `layer_stacks`. Its parameters come last: `count` of the layers, then the shared
+    ones."""
+
     @staticmethod
     def forward(
         ctx: Any,

@@ -76,6 +76,8 @@ def win_rate_backward(gradient: Tensor, slopes: Tensor, total: Tensor) -> Tensor
 
 
 class _WinRateLoss(torch.autograd.Function):
+    """The autograd function of `win_rate_loss`."""
+
     @staticmethod
     def forward(
         ctx: Any,

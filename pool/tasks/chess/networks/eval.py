@@ -128,6 +128,7 @@ def _show_lines(rows: Iterator[_Evaluated], network: Network) -> None:
 
 
 def _show_tables(rows: Iterator[_Evaluated], network: Network) -> None:
+    """Prints a table for each position, with the terms and value of every output bucket."""
     console = Console(highlight=False, markup=False) if sys.stdout.isatty() else None
     terms = f"terms in {network.units_of_terms}, " if network.units_of_terms else ""
     sys.stdout.write(f"* the bucket in use. Side to move's view; {terms}values in {network.units}.\n")

@@ -1,4 +1,5 @@
-"""Settings of the task; the defaults are those of bullet's first example. Free of torch: the supervisor reads them."""
+"""Settings of the task `perspective`. The defaults are those of bullet's first example. Free of torch, as the
+supervisor reads them."""
 
 from __future__ import annotations
 

@@ -20,6 +20,7 @@ def header(net: Net, language: str, file_name: str) -> str:
 
 
 def _c(net: Net, file_name: str) -> str:
+    """Returns the description of the file as a C header, with a struct of its layout."""
     lines = [f"// {line}" for line in _about(net, file_name)]
     lines += ["#pragma once", "#include <stdint.h>", ""]
     lines += [f"#define NET_{name} {number}" for name, number in _constants(net).items()]
@@ -37,6 +38,7 @@ def _c(net: Net, file_name: str) -> str:
 
 
 def _rust(net: Net, file_name: str) -> str:
+    """Returns the description of the file as Rust source, with a struct of its layout."""
     lines = [f"// {line}" for line in _about(net, file_name)]
     for name, number in _constants(net).items():
         kind = "f32" if "." in number else "i32" if name in ("QA", "QB", "UNIT") else "usize"
@@ -71,6 +73,7 @@ def _about(net: Net, file_name: str) -> list[str]:
 
 
 def _constants(net: Net) -> dict[str, str]:
+    """Returns the names and values of the network's sizes and scales."""
     shape = net.shape
     return {
         "INPUTS": str(shape.num_real),

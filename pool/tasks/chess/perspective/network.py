@@ -99,6 +99,7 @@ class PerspectiveNetwork:
         )
 
     def settings(self) -> dict[str, Any]:
+        """Returns the sections task, data, model and loss of a config that trains a network of the same shape."""
         net, shape = self.net, self.net.shape
         features = shape.inputs.features
         return {
@@ -124,8 +125,8 @@ class PerspectiveNetwork:
 
 
 def read_network(path: Path, config: Config | None) -> PerspectiveNetwork:
-    """Reads a file. Raises DataError; ConfigError if neither `config` nor what lies beside the file says what network
-    it holds."""
+    """Reads a network's file. Its settings are those of `config`, else of the description beside the file. Raises
+    DataError, and ConfigError if there is neither or the settings are not valid."""
     if config is None:
         described = read_description(path)
     else:

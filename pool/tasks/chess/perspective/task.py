@@ -95,6 +95,8 @@ class PerspectiveTask(ChessTask):
             self._export_quantised(self.network(model).net, path, description)
 
     def network(self, model: nn.Module, description: str = "") -> PerspectiveNetwork:
+        """Returns the integer network that the model would be exported as. Raises ValueError if a value doesn't fit, or
+        no engine computes with the export's types and scales."""
         shape = _perspective(model).shape
         net = quantise(_perspective(model).floats(), shape, export_list(self._model, shape), self._loss.output_unit)
         check_evaluable(net)

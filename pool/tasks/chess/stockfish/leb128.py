@@ -48,6 +48,8 @@ def decode(data: memoryview, count: int, kind: type[np.signedinteger[Any]]) -> n
 
 
 def _encoded(numbers: npt.NDArray[np.int64]) -> bytes:
+    """Encodes numbers, all at once: first the size of each, then byte 0 of all, byte 1 of those that have one, and so
+    on."""
     sizes = np.ones(len(numbers), np.int64)
     for size in range(1, _LONGEST):
         half = 1 << (7 * size - 1)
@@ -76,6 +78,8 @@ def _pieces(data: memoryview, kind: type[np.signedinteger[Any]]) -> Iterator[tup
 def _decoded(
     piece: npt.NDArray[np.uint8], ends: npt.NDArray[np.int64], kind: type[np.signedinteger[Any]], offset: int
 ) -> npt.NDArray[np.int64]:
+    """Decodes the bytes of whole numbers; `ends` are the offsets after each number's last byte. Raises BadNumberError
+    for a number that is too long, not in its shortest form, or does not fit `kind`."""
     sizes = np.diff(ends, prepend=0)
     starts = ends - sizes
     if (wrong := np.flatnonzero(sizes > _LONGEST)).size:

@@ -126,6 +126,7 @@ class _Reader:
         self._at = 0
 
     def net(self) -> Net:
+        """Parses the whole file. Raises DataError."""
         self._check_word()
         word, network, length = _HEADER.unpack(self._take(_HEADER.size, "the header"))
         if _HEADER.size + length + 4 > len(self._data):
@@ -182,6 +183,7 @@ class _Reader:
         return next((pair for pair in encoded if pair[0].l1 == pair[1]), encoded[-1])
 
     def _block(self, block: Block, version: Version, l1: int) -> dict[str, Array]:
+        """Parses the arrays of one block of the first layer, raw or compressed."""
         shapes, kinds = version.shapes(l1), version.kinds()
         if block.encoding is Encoding.RAW:
             return {name: self._raw(name, shapes[name], kinds[name]) for name in block.names}
@@ -207,6 +209,8 @@ class _Reader:
         return np.frombuffer(data, stored).reshape(shape).astype(kind)  # copied: aligned, in this machine's byte order
 
     def _stacks(self, version: Version, l1: int) -> dict[str, Array]:
+        """Parses the layer stacks, and checks the hash of each. Returns their arrays with the bucket as the first
+        axis."""
         kind = stack_type(version, l1)
         start = self._at
         stacks = np.frombuffer(self._take(NUM_BUCKETS * kind.itemsize, "stacks"), kind)

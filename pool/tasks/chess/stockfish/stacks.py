@@ -152,6 +152,7 @@ class LayerStacks(nn.Module):
 
 
 def _form_of(version: Version, *, cuts_activations: bool) -> Form:
+    """Describes a version's layers for the fused kernels."""
     fc_0 = Hidden(version.fc_0_out, "both", active=version.paired, square=version.square_factor(0))
     fc_1 = Hidden(FC_1_OUT, "crelu")
     if version.all_activations:

@@ -60,6 +60,8 @@ class StockfishTask(ChessTask):
             _nnue(model).clip()
 
     def network(self, model: nn.Module, description: str = "") -> StockfishNetwork:
+        """Returns the integer network that the model would be exported as. Raises ValueError if a value doesn't fit its
+        integer type."""
         floats = _nnue(model).folded()
         return StockfishNetwork(quantize(self._model.architecture, floats, description, self._model.clip_weights))
 

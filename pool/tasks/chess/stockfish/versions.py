@@ -31,6 +31,8 @@ _WORD_2026 = 0x6A448AFA
 
 
 class Encoding(Enum):
+    """How the numbers of a block are stored: as plain integers, or compressed."""
+
     RAW = "raw"
     LEB128 = "LEB128"
 

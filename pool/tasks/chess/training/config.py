@@ -1,5 +1,5 @@
-"""Settings that the tasks for chess share: the loss, whose defaults are those of Stockfish 15.1's network, fake
-quantization, kernels. Free of torch."""
+"""Settings that the tasks for chess share: the loss (its defaults are those of Stockfish 15.1's network), fake
+quantization, and kernels. Free of torch."""
 
 from __future__ import annotations
 
@@ -181,11 +181,12 @@ class LossConfig(Section):
 
     @property
     def weighs(self) -> bool:
-        """Positions do not weigh the same."""
+        """Whether positions count by weights of their own."""
         return self.weight_boost != 0 or self.asymmetry != 0
 
     @model_validator(mode="after")
     def _lambda_is_one_schedule(self) -> Self:
+        """Checks the steps of lambda_parts, and that lambda_start and lambda_end are not set beside them."""
         if problem := problem_of_steps(self.lambda_parts, "lambda_parts", "training steps"):
             key, _, why = problem.partition(": ")
             raise WrongKeyError(why, *key.split("."))
@@ -201,7 +202,7 @@ class LossConfig(Section):
 
 
 def with_defaults(**defaults: float) -> type[LossConfig]:
-    """Returns a LossConfig with these defaults instead of its own."""
+    """Returns a subclass of LossConfig with other defaults."""
     fields = {name: LossConfig.model_fields[name] for name in defaults}
     changed = {
         name: (field.annotation, FieldInfo.merge_field_infos(field, default=defaults[name]))

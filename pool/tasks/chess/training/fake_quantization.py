@@ -60,6 +60,8 @@ class RoundedSparseLinear(SparseLinear):
 
     @torch.no_grad()
     def in_effect(self, weight: Tensor, bias: Tensor | None, sparse: SparseInput) -> tuple[Tensor, Tensor | None]:
+        """Returns the table and bias that forward sums. Only the rows that the batch touches are filled, if rows are
+        rounded."""
         if weight.dtype == torch.float32 and backend_for(weight) == "cuda":
             rules, added = (_plain(self._rule), _plain(self._bias_rule)), self._virtual_rows_on(weight.device)
             return rows_in_effect(weight, bias, sparse.touched, added, *rules, self._dtype)
@@ -100,6 +102,8 @@ def _plain(rule: Rounding | None) -> Rule:
 
 
 class _StraightThrough(torch.autograd.Function):
+    """Rounds in forward, and passes the gradient unchanged in backward (a straight-through estimator)."""
+
     generate_vmap_rule = True
 
     @staticmethod

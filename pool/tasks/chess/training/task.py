@@ -24,7 +24,8 @@ class ChessTask(ABC):
 
     @abstractmethod
     def network(self, model: nn.Module, description: str = "") -> FileNetwork:
-        """See pool.tasks.chess.network.NetworkTask."""
+        """Returns the integer network that the model would be exported as. Raises ValueError if a value doesn't fit its
+        integer type (pool.tasks.chess.network.NetworkTask)."""
 
     def loss(self, model: nn.Module, batch: TensorBatch, progress: Progress) -> Tensor:
         """Returns the mean loss of a batch."""
