@@ -68,6 +68,7 @@ def _doomed(run: Path, keep: int, every: int, config: object) -> Iterator[Path]:
 
 
 def _number(config: object, key: str) -> int:
+    """Returns an integer key of the recorded section `train`, or 0 if it is not there."""
     value = value_at(config, f"train.{key}")
     return value if type(value) is int else 0
 

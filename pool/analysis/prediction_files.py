@@ -78,6 +78,8 @@ class _Lines:
         """Does nothing, as `add` writes at once."""
 
     def _quoted(self, text: str) -> str:
+        """Returns an id as a field of the line, quoted where CSV needs it. Raises ConfigError if no line can hold
+        it."""
         if _UNFIT[self._separator].search(text):
             unfit = "a tab or a line end" if self._separator == "\t" else "a line end"
             raise ConfigError(f"--id: {text!r} has {unfit} in it, which a line of the output can't hold")

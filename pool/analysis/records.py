@@ -45,6 +45,7 @@ class Run:
 
     @cached_property
     def steps(self) -> list[Mapping[str, Any]]:
+        """The records of training steps, in order."""
         return [record for record in self.records if "loss" in record]
 
     @property
@@ -98,6 +99,7 @@ class Run:
 
     @property
     def _lowest(self) -> tuple[int, float] | None:
+        """The step and loss of the run's own lowest validation, or None if no validation has a finite loss."""
         finite = [validation for validation in self.validations if math.isfinite(validation[1])]
         return min(finite, key=lambda validation: validation[1], default=None)
 

@@ -92,6 +92,7 @@ def sweep_config(
 
 
 def _with_members(path: Path, overrides: Sequence[str | Change], members: Sequence[Any], trace: Path | None) -> Config:
+    """Loads the config with these members as its ensemble."""
     return load_config(path, [*overrides, Change("ensemble", {"member": list(members)}, is_toml=True)], trace=trace)
 
 

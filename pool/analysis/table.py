@@ -133,11 +133,13 @@ def rows(runs: Sequence[Run]) -> list[list[str]]:
 
 
 def _metric(run: Run) -> str:
+    """Formats the value of the best checkpoint if a metric other than the loss chooses it."""
     best = run.best_checkpoint
     return "" if best is None or run.metric == LOSS else f"{run.metric} {in_digits(best[1])} at {best[0]}"
 
 
 def _numbers(run: Run) -> list[str]:
+    """Formats the cells of a run for the columns in COLUMNS."""
     data = as_data(run, ())
     return [
         data["run"],

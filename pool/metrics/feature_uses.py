@@ -26,6 +26,7 @@ class UntrainedShare:
 
     @property
     def is_small(self) -> bool:
+        """Whether the share of uses is too small to be worth a message."""
         return self.untrained_uses <= _SMALL_SHARE * self.uses
 
     def describe(self, fact: str) -> str:
@@ -62,6 +63,7 @@ class FeatureUses:
         self._totals: dict[str, int] = {}
 
     def add(self, batch: SparseBatch) -> None:
+        """Counts the features of one more batch."""
         for name, view in batch.sparse.items():
             if not view.touched.size:
                 continue

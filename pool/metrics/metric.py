@@ -28,6 +28,7 @@ class Column:
     width: int = 1
 
     def shape(self, samples: int) -> tuple[int, ...]:
+        """Returns the shape of the array for so many samples."""
         return (samples,) if self.width == 1 else (samples, self.width)
 
     def nbytes(self, samples: int) -> int:

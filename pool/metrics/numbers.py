@@ -21,6 +21,7 @@ def numbers_of(metrics: Mapping[str, Metric], collected: Mapping[str, npt.NDArra
 
 
 def _number(name: str, metric: Metric, value: object) -> float:
+    """Converts a metric's value to float. Raises PluginError if it is no number."""
     try:
         return float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):

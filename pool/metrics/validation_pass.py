@@ -18,6 +18,7 @@ class ValidationPass:
 
     @property
     def batches(self) -> int:
+        """The number of batches."""
         return -(-self.samples // self.batch_size)
 
     def size(self, batch: int) -> int:

@@ -2,7 +2,8 @@
 in attributes, containers, modules of the task's own, and closures of functions.
 
 Each process makes its own task and model by the task's code, and the runtime copies nothing but parameters and buffers
-between processes. What is found here is compared between them, and moved to the device.
+between processes. What is found here is moved to the device. It is also compared, to detect a process or a member whose
+task is not alike.
 """
 
 from __future__ import annotations
@@ -79,6 +80,7 @@ def attributes(task: Task | None, model: nn.Module) -> list[Attribute]:
 
 
 def tensors(held: Sequence[Attribute]) -> list[Attribute]:
+    """Returns the attributes whose values are tensors."""
     return [each for each in held if isinstance(each.value, Tensor)]
 
 
@@ -134,6 +136,7 @@ def values(held: Sequence[Attribute]) -> list[tuple[str, object]]:
 
 
 def _on(tensor: Tensor, device: torch.device) -> Tensor:
+    """Copies a tensor to a device. A parameter stays a parameter."""
     if isinstance(tensor, nn.Parameter):
         return nn.Parameter(tensor.detach().to(device), requires_grad=tensor.requires_grad)
     return tensor.to(device)
@@ -213,10 +216,13 @@ def _of_module(held: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
 
 
 def _few(value: Any) -> Any:
+    """Returns the container, or an empty one if it has too many entries to be searched."""
     return value if len(value) <= _MOST else ()
 
 
 def _comparable(value: Any) -> object:
+    """Returns a value that is equal for equal tensors, arrays, generators and plain values. Of a list, deque or set
+    only type and length count."""
     if isinstance(value, Tensor):
         return tuple(value.shape), str(value.dtype), "" if value.is_meta else _digest(value)
     if isinstance(value, np.ndarray):
@@ -227,6 +233,7 @@ def _comparable(value: Any) -> object:
 
 
 def _digest(tensor: Tensor) -> str:
+    """Returns a digest of a tensor's shape, dtype and numbers."""
     dense = tensor.detach().cpu()
     dense = dense.to_dense() if dense.layout != torch.strided else dense
     dense = torch.view_as_real(dense.resolve_conj()) if dense.is_complex() else dense

@@ -37,6 +37,7 @@ def model_class(module: TaskModule) -> type[Section]:
 
 @cache
 def _with_start(own: type[Section]) -> type[Section]:
+    """Returns a subclass of a task's section that has the key `start_from`."""
     return create_model(own.__name__, __base__=own, start_from=(_START_FROM, None))
 
 

@@ -110,6 +110,7 @@ def _inverted(numbers: dict[str, float]) -> dict[str, float]:
 
 
 def _contents(runs: Sequence[tuple[Path, Run, _History]], notes: Sequence[str]) -> dict[str, Any]:
+    """Returns the contents of the whole page."""
     keys = differing([run.config for _, run, _ in runs])
     return {
         "notes": [*notes, *incomparable([run for _, run, _ in runs])],

@@ -44,6 +44,7 @@ class Curves:
 
 
 def _add(point: dict[str, tuple[float, int]], numbers: Mapping[str, tuple[float, int]]) -> None:
+    """Adds sums and counts, by name, to those of a point."""
     for name, (total, count) in numbers.items():
         before, counted = point.get(name, (0.0, 0))
         point[name] = (before + total, counted + count)

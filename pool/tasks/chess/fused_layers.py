@@ -190,6 +190,7 @@ class _WithFirstLayer(torch.autograd.Function):
 
 
 def _plan(weight: Tensor, sparse: SparseInput) -> _native.SparsePlan:
+    """Returns the plan along which the bags' rows are summed, which `serves_first_layer` has found."""
     plan = kernels.plan_of(weight, sparse)
     assert plan is not None
     return plan

@@ -62,6 +62,7 @@ class Block:
 
     @classmethod
     def of(cls, positions: Sequence[Position]) -> Block:
+        """Joins the inputs of single positions."""
         own, opponent = ([getattr(position, side) for position in positions] for side in ("own", "opponent"))
         return cls(_bags(own), _bags(opponent), np.array([position.piece_count for position in positions], np.int64))
 

@@ -91,6 +91,7 @@ def probe_fens(count: int) -> Iterator[str]:
 
 
 def _placement(board: dict[int, str]) -> str:
+    """Returns the FEN's piece placement of a board, a map of square numbers (a1 = 0, b1 = 1) to piece letters."""
     ranks = []
     for rank in range(7, -1, -1):
         line = "".join(board.get(8 * rank + file, ".") for file in range(8))

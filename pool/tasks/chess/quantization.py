@@ -30,6 +30,7 @@ class Rounding:
 
     @property
     def clips(self) -> bool:
+        """Whether training clips the array to its bounds."""
         return self.lowest is not None
 
     @property

@@ -33,6 +33,7 @@ _TABLE = "table_"  # prefix of a table's name, before its field
 
 
 def num_scores(config: ModelConfig) -> int:
+    """Returns the number of scores for each sample: one for two classes, else one for each class."""
     return 1 if config.classes == 2 else config.classes
 
 
@@ -175,6 +176,7 @@ def pair_scores(total: Tensor, bias: Tensor) -> Tensor:
 
 
 def _parts(total: Tensor, num_scores: int) -> Tensor:
+    """Reshapes the sums to [samples, scores, 1 + rank]."""
     return total.view(total.shape[0], num_scores, -1)
 
 

@@ -66,12 +66,15 @@ class ClicksTask:
         """Changes nothing: a run begins with the weights that `build_model` draws."""
 
     def loss(self, model: nn.Module, batch: TensorBatch, progress: Progress) -> Tensor:  # noqa: ARG002
+        """Returns the mean loss of a batch: log-loss in nats, times the samples' weights."""
         return self._log_loss(model(batch), batch)
 
     def after_step(self, model: nn.Module) -> None:
         """Clips nothing: weights are free."""
 
     def metrics(self, schema: BatchSchema) -> Mapping[str, Metric]:
+        """Returns AUC and log-loss for two classes, or accuracy and log-loss for more. With groups in the data there is
+        the mean AUC within groups, too."""
         there = [dense.name for dense in schema.dense]
         weights = "weights" if WEIGHT in there else None
         classes = self._config.classes
@@ -82,6 +85,8 @@ class ClicksTask:
         return {"accuracy": Accuracy(weights=weights, classes=classes), "log_loss": log_loss}
 
     def validate(self, model: nn.Module, batch: TensorBatch, progress: Progress) -> tuple[Tensor, Mapping[str, Tensor]]:  # noqa: ARG002
+        """Returns the loss of a batch, and the arrays that the metrics need: scores, labels and, if the data have them,
+        weights and groups."""
         scores = model(batch)
         arrays = {"scores": scores, "labels": batch.dense[LABEL]}
         if WEIGHT in batch.dense:

@@ -57,6 +57,8 @@ class _Changed(NamedTuple):
 
 @cache
 def _changed(changes: Changes, count: int, shared: int) -> _Changed:
+    """Selects the parameters that change, and collects the numbers of their changes. `shared` is how many of the first
+    have a shared part."""
     rules = changes.rules or ((1.0, 0),) * count
     factors = [changes.factor, *[1.0] * (count - 1)]
     which = [i for i in range(count) if rules[i][1] or factors[i] != 1 or i < shared]

@@ -131,6 +131,7 @@ class _Row(NamedTuple):
 
 @cache
 def _row_of(form: StackForm, inputs: int) -> _Row:
+    """Computes the layout of one stack's gradients. Results are cached."""
     columns = form.columns(inputs)
     tiles = sum(-(-outputs // TILE) for outputs in form.outputs)
     return _Row(structure(at=(UInt32, columns)), columns[-1], tiles, max(form.inputs(0)))
@@ -188,9 +189,11 @@ def _addresses(parameters: Sequence[Tensor]) -> bytes:
 
 @cache
 def _products(form: StackForm, buckets: int, width: int) -> Source:
+    """Returns the source of the wide layer's kernels, for this form and number of buckets."""
     return Source.of(_LINEAR, BFLOAT16=0, WIDTH=width, BUCKETS=buckets, **form.constants)
 
 
 @cache
 def _stacks(form: StackForm, buckets: int) -> Source:
+    """Returns the source of the other layers' kernels, for this form and number of buckets."""
     return Source.of(_STACKS, BFLOAT16=0, WIDTH=4, BUCKETS=buckets, **form.constants)

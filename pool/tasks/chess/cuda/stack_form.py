@@ -36,6 +36,7 @@ class Hidden:
 
     @property
     def activations(self) -> int:
+        """The number of inputs that this layer gives to the next one."""
         return 2 * self.active if self.kind == Kind.BOTH else self.active
 
 
@@ -100,6 +101,7 @@ class StackForm:
 
     @cached_property
     def _begins(self) -> list[int]:
+        """The offset of each hidden layer's outputs in a sample's row, in multiples of 4, and the row's length."""
         return [0, *accumulate(-(-layer.outputs // 4) * 4 for layer in self.hidden)]
 
 

@@ -113,6 +113,7 @@ def compare(
 
 
 def _opened(net: Path, config_file: Path | None, task: str | None) -> Predictor | NetworkFile:
+    """Opens a checkpoint's folder, or a network file."""
     if net.is_dir():
         return Predictor.open(net, task, "validate")
     return NetworkFile(read_file(net, config_file))

@@ -42,6 +42,7 @@ class _Evaluated:
 
     @property
     def white_pawns(self) -> float:
+        """The value in pawns from White's point of view."""
         return self.pawns if self.named.fen.split()[1] == "w" else -self.pawns
 
 

@@ -125,6 +125,7 @@ def _placed(numbers: Any, bend: float) -> Any:
 
 
 def _ticks(fact: TensorFacts, bend: float) -> list[int]:
+    """Returns the numbers that are marked on the axis of a histogram."""
     low, high = _limits(fact)
     if not bend:
         return [low, low // 2, 0, high // 2, high]

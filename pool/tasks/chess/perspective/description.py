@@ -20,6 +20,7 @@ TASK = "perspective"
 
 
 def beside(file: Path) -> Path:
+    """Returns the path of a file's description."""
     return file.with_name(f"{file.name}.json")
 
 

@@ -145,6 +145,7 @@ def _clipped(y: _Floats) -> _Floats:
 
 
 def _gate(y: _Floats) -> _Floats:
+    """Computes the gate of hard_swish and gated activations, clamp(y / 6 + 1/2, 0, 1)."""
     return _clipped(y / np.float32(6) + np.float32(0.5))
 
 
@@ -157,4 +158,5 @@ def _float_layer(x: _Floats, weight: _Floats, bias: _Floats) -> _Floats:
 
 
 def _floats(net: Net, name: str, buckets: slice) -> _Floats:
+    """Returns the floats of a later layer's tensor: its numbers divided by their scale."""
     return (net.tensors[name][buckets] / net.entry(name).scale).astype(np.float32)

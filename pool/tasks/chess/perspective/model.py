@@ -205,6 +205,7 @@ class PerspectiveModel(nn.Module):
         relations.clamp_(-limit, limit)
 
     def _factoriser_of(self, name: str) -> str | None:
+        """Returns the name of the factoriser that is added to a tensor, or None."""
         return next((factoriser for factoriser, target in self.shape.factorisers.items() if target == name), None)
 
     @torch.no_grad()

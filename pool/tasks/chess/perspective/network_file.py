@@ -115,6 +115,7 @@ def _largest_size(path: Path, shape: Shape, entries: Iterable[ExportTensor]) -> 
 
 
 def quantised_bytes(net: Net) -> bytes:
+    """Returns the bytes of a quantised file."""
     data = b"".join(_stored(entry, net.tensors[entry.weight]) for entry in net.entries)
     missing = -len(data) % ALIGNMENT
     return data + bytes(itertools.islice(itertools.cycle(_LETTERS), missing))
@@ -139,6 +140,7 @@ def parse_quantised(data: bytes, shape: Shape, entries: Sequence[ExportTensor], 
 
 
 def raw_bytes(floats: Floats, shape: Shape, entries: Iterable[ExportTensor]) -> bytes:
+    """Returns the bytes of a raw file with the list's tensors."""
     return b"".join(_float_bytes(entry.weight, shape.select(floats, entry.weight)) for entry in entries)
 
 
@@ -171,6 +173,7 @@ def unlisted_factorisers(shape: Shape, entries: Iterable[ExportTensor]) -> list[
 
 
 def weights_bytes(floats: Floats) -> bytes:
+    """Returns the bytes of a file of weights with all tensors."""
     parts = []
     for name in sorted(floats):
         data = _float_bytes(name, floats[name])
@@ -204,6 +207,7 @@ def parse_weights(data: bytes, shape: Shape, file: Path) -> dict[str, npt.NDArra
 
 
 def _stored(entry: ExportTensor, values: npt.NDArray[Any]) -> bytes:
+    """Returns the bytes of one tensor in a quantised file."""
     numbers = laid_out(entry.weight, values, transpose=entry.transpose, chunk=entry.chunk)
     return numbers.astype(np.dtype(TYPES[entry.type]).newbyteorder("<")).tobytes()
 

@@ -83,6 +83,7 @@ def _check_merge(entry: ExportTensor, shape: Shape) -> None:
 
 
 def _numbers(entry: ExportTensor, values: npt.NDArray[np.float32]) -> npt.NDArray[Any]:
+    """Converts the floats of a tensor to the numbers of the file. Raises ValueError for a value that does not fit."""
     if entry.type == "f32":
         broken = int(np.count_nonzero(~np.isfinite(values)))
         if broken:
@@ -92,6 +93,7 @@ def _numbers(entry: ExportTensor, values: npt.NDArray[np.float32]) -> npt.NDArra
 
 
 def _floats(entry: ExportTensor, values: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    """Converts the numbers of a tensor in the file to floats. Raises ValueError as `to_floats` does."""
     if entry.type == "f32":
         return (values.astype(np.float64) / entry.scale).astype(np.float32)
     return to_floats(entry.weight, values, _rounding(entry))

@@ -56,6 +56,7 @@ class Shape:
 
     @property
     def first_virtual(self) -> int:
+        """The number of the first virtual input in a batch."""
         return self.num_inputs - self.num_virtual
 
     def virtual_rows(self) -> npt.NDArray[np.int64]:
@@ -109,6 +110,7 @@ class Shape:
 
     @property
     def in_words(self) -> str:
+        """A short text of the shape, such as (768 -> 128)x2 -> 1, 8 times."""
         layers = "".join(f" -> {outputs}" for outputs in (*self.hidden, 1))
         return f"({self.num_real} -> {self.width})x2{layers}" + (f", {self.buckets} times" if self.buckets > 1 else "")
 

@@ -114,6 +114,7 @@ class PerspectiveTask(ChessTask):
 
     @cached_property
     def _clips(self) -> dict[str, float]:
+        """The limit to which each tensor is clamped after a step, by name."""
         return _limits(self._model, shape_of(self._model))
 
     def _export_floats(self, model: nn.Module, path: Path, text: str) -> None:
@@ -137,6 +138,7 @@ class PerspectiveTask(ChessTask):
         write_whole(beside(path), description(section, self._loss, data, text))
 
     def _export_quantised(self, net: Net, path: Path, text: str) -> None:
+        """Writes a quantised file, checked by reading it back, and its description."""
         data = quantised_bytes(net)
 
         def read(written: Path) -> PerspectiveNetwork:

@@ -62,6 +62,7 @@ def _terms(net: Net, block: Block) -> tuple[Ints, Ints]:
 
 
 def _value(version: Version, psqt: Ints, positional: Ints) -> Ints:
+    """Adds the material and the positional term, and converts them to internal units as the version does."""
     if version.cut_apart:
         return truncating_divide(psqt, 16) + truncating_divide(positional, 16)
     return truncating_divide(psqt + positional, 16)

@@ -196,6 +196,7 @@ class StockfishModel(nn.Module):
         return rows
 
     def _folded_rows(self, weight: Tensor, table: Table) -> Tensor:
+        """Returns a table's rows, with those of the virtual inputs added."""
         rows = weight[table.rows]
         if not self.num_virtual or table.first:  # virtual inputs belong to HalfKAv2_hm alone
             return rows

@@ -92,6 +92,7 @@ class _Reader:
         self._tensors = {_plain(name): tensor for name, tensor in read_tensors(path).items()}
 
     def net(self) -> CheckpointNet:
+        """Builds the network. Raises DataError for a tensor that is missing or does not fit."""
         tables = self._tables()
         version, l1 = self._version(tables)
         self._check_input(tables, l1)
@@ -168,6 +169,7 @@ class _Reader:
         }
 
     def _layer(self, name: str, outputs: int, inputs: int) -> tuple[Array, Array]:
+        """Returns weight and bias of a layer of the stacks, under its old or its new name."""
         linear = f"{name}.linear"
         return self._named(linear if f"layer_stacks.{linear}.weight" in self._tensors else name, outputs, inputs)
 
@@ -176,6 +178,7 @@ class _Reader:
         return weight, self._read(f"layer_stacks.{name}.bias", (outputs,))
 
     def _read(self, name: str, shape: tuple[int, ...]) -> Array:
+        """Returns a tensor as float32. Raises DataError if it is missing or has another shape."""
         if name not in self._tensors:
             raise DataError(self._path, f"no tensor {name}, of {list(shape)}")
         self._expect(name, shape)
@@ -196,6 +199,7 @@ class _Reader:
         return numbers
 
     def _expect(self, name: str, shape: tuple[int, ...]) -> None:
+        """Checks the shape of a tensor. Raises DataError."""
         if self._shape(name) != shape:
             raise DataError(self._path, f"{name}: {list(self._shape(name))}, expected is {list(shape)}")
 
@@ -266,6 +270,7 @@ def _check_archive(path: Path, archive: zipfile.ZipFile) -> set[int]:
 
 
 def _is_known(name: str) -> bool:
+    """Returns whether checkpoints are known to hold objects of this class."""
     return name.partition(".")[0] in _KNOWN_PACKAGES or name in _KNOWN_NAMES
 
 
@@ -317,6 +322,7 @@ def _items(mapping: Any) -> Sequence[tuple[Any, Any]]:
 
 
 def _plain(name: str) -> str:
+    """Returns a tensor's name without the prefixes that Lightning and torch.compile add."""
     while name.startswith(_PREFIXES):
         name = name.removeprefix("model.").removeprefix("_orig_mod.")
     return name.replace("._orig_mod.", ".")
@@ -348,6 +354,7 @@ def _distinct(tables: int) -> list[Version]:
 
 
 def _sizes(version: Version, tables: int) -> str:
+    """Returns the numbers of inputs that a version's tables may have, for the message of an error."""
     more = [table.inputs for table in version.tables[1:]]
     if tables == 1:
         return " or ".join(f"{sum(more) + pieces}" for pieces in _OF_PIECES)

@@ -85,6 +85,7 @@ class StockfishTask(ChessTask):
         return dequantize(net)
 
     def _check_start(self, path: Path, version: Version, l1: int) -> None:
+        """Checks that the network to start from has the model's version and width. Raises ValueError."""
         if version.name != self._model.version:
             raise ValueError(
                 f"model.start_from: {path} is {version.name} ({version.engine}); set model.version = {version.name}"

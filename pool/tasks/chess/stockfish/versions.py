@@ -59,6 +59,7 @@ class Table:
 
     @property
     def rows(self) -> slice:
+        """The table's rows among those of all feature sets."""
         return slice(self.first, self.first + self.inputs)
 
 
@@ -71,6 +72,7 @@ class Pawn:
     coefficients: tuple[float, ...]
 
     def units(self, material: Any) -> Any:
+        """Returns the internal units of one pawn, given the material of one position or an array of several."""
         return np.polyval(self.coefficients, np.clip(material, 17, 78) / 58)
 
 
@@ -97,7 +99,7 @@ class Version:
     clip_shift: tuple[int, int]
     fc_2_one: float  # scale of fc_2's weights
     output_one: int  # integer for 1.0 in fc_2's sums
-    skips: int  # fc_0's outputs added to the result: 1: its last; 2: its last but one minus its last
+    skips: int  # fc_0's outputs added to the result: 1: its last, which has no activation; 2: last but one minus last
     skip_one: int  # integer for 1.0 in fc_0's outputs
     all_activations: bool  # fc_2 sees all activations of both layers, else only the clipped ones of fc_1
     cut_apart: bool  # psqt and positional term are divided by 16 separately

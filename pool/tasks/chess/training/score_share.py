@@ -75,6 +75,7 @@ class _Walk:
         self._number, self._block = -1, [0.0]
 
     def at(self, step: int) -> float:
+        """Returns the value at a step. Blocks before the one that is kept are computed anew from the first."""
         number, place = divmod(step, _BLOCK)
         if number < self._number:
             self._number, self._block = -1, [0.0]
