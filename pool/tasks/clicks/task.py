@@ -86,7 +86,7 @@ class ClicksTask:
 
     def validate(self, model: nn.Module, batch: TensorBatch, progress: Progress) -> tuple[Tensor, Mapping[str, Tensor]]:  # noqa: ARG002
         """Returns the loss of a batch, and the arrays that the metrics need: scores, labels and, if the data have them,
-        weights and groups."""
+        weights and (for two classes) groups."""
         scores = model(batch)
         arrays = {"scores": scores, "labels": batch.dense[LABEL]}
         if WEIGHT in batch.dense:
