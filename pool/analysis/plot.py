@@ -15,8 +15,8 @@ SUFFIXES = (".png", ".svg")
 
 
 def check_plot(path: Path) -> None:
-    """Checks, before any work is done, that matplotlib is installed and that the file's name ends in a known suffix.
-    Raises a ConfigError otherwise."""
+    """Checks, before any work is done, that the file's name ends in a known suffix and that matplotlib is installed.
+    Raises ConfigError for another suffix, and UsageError without matplotlib."""
     if path.suffix not in SUFFIXES:
         raise ConfigError(f"--plot {path}: the name of a file that ends in {' or '.join(SUFFIXES)} is expected")
     need_matplotlib("--plot")

@@ -98,8 +98,8 @@ def _counts(bits: Bits) -> npt.NDArray[np.int64]:
 
 
 def _filled(bits: Bits) -> Order:
-    """Returns a first order of the pairs: fills block after block, each time with the remaining pair that is 0 most
-    often together with those already in the block."""
+    """Returns a first order of the pairs. Fills block after block, each time with the remaining pair that is 0 most
+    often, in a begun block most often together with the pairs in it."""
     left = np.arange(len(bits))
     order = []
     by_itself = _counts(bits)
