@@ -1,2 +1,2 @@
-"""Runs that have been made: compared by their folders, asked (`predict`), made to find a rate. Free of torch but for
-`predict`."""
+"""Analyses of runs: reading and comparing run folders, sweeps, speed, learning-rate tests, and predictions of trained
+networks. Free of torch but for `predict` and `untrained`."""

@@ -1,4 +1,4 @@
-"""The thinning of a run's checkpoints after its end: never of those that a resume needs."""
+"""Removes checkpoints of a run that has ended, but never those that a resume needs."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from pool.supervisor.resources.run_folder import locked
 
 
 def clean_run(run: Path, keep: int, every: int | None, say: Callable[[str], object], *, remove: bool) -> int | None:
-    """Names each checkpoint that is not kept, with `remove` removes it; bytes of all. None: the run goes on, and is
-    left alone.
+    """Reports each checkpoint that is not kept, and with `remove` removes it. Returns the bytes of all of them, or None
+    if the run is still running, and is left alone.
 
-    `keep`: newest ones that stay; `every`: those of each so many steps stay, None: as the run's config has it. Raises
-    ConfigError for what is no run's folder, CheckpointError for a checkpoint that nobody may judge, OSError.
+    keep: how many of the newest stay. every: checkpoints of each so many steps stay, too; None stands for the number in
+    the run's config. Raises ConfigError for a folder that is no run's, and CheckpointError if another program wrote the
+    newest checkpoint that is not damaged. Raises OSError.
     """
     config = recorded_tree(run)
     held = access.hold(run)
@@ -30,7 +31,7 @@ def clean_run(run: Path, keep: int, every: int | None, say: Callable[[str], obje
     try:
         inside = access.inside(held)
         access.check_below(inside, (FOLDER,), links_in=FOLDER)
-        lock = locked(inside)  # no run begins meanwhile
+        lock = locked(inside)  # no run can begin in this folder meanwhile
         total = 0
         for checkpoint in _doomed(inside, keep, _number(config, "keep_every") if every is None else every, config):
             size = _size(checkpoint)
@@ -53,7 +54,7 @@ def clean_run(run: Path, keep: int, every: int | None, say: Callable[[str], obje
 
 
 def _doomed(run: Path, keep: int, every: int, config: object) -> Iterator[Path]:
-    """Yields the checkpoints to remove, the oldest first. Raises CheckpointError, OSError."""
+    """Yields the checkpoints to remove, the oldest first, then the damaged ones. Raises CheckpointError, OSError."""
     folder = run / FOLDER
     if not folder.is_dir():
         return
@@ -67,6 +68,7 @@ def _doomed(run: Path, keep: int, every: int, config: object) -> Iterator[Path]:
 
 
 def _number(config: object, key: str) -> int:
+    """Returns an integer key of the recorded section `train`, or 0 if it is not there."""
     value = value_at(config, f"train.{key}")
     return value if type(value) is int else 0
 

@@ -1,4 +1,4 @@
-"""A picture of a range test, by matplotlib, which is an extra."""
+"""Draws a learning-rate range test by matplotlib, which is an optional dependency."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ SUFFIXES = (".png", ".svg")
 
 
 def check_plot(path: Path) -> None:
-    """Raises CommandError, before any work is done, if there is no matplotlib, or for another kind of file."""
+    """Checks, before any work is done, that the file's name ends in a known suffix and that matplotlib is installed.
+    Raises ConfigError for another suffix, and UsageError without matplotlib."""
     if path.suffix not in SUFFIXES:
         raise ConfigError(f"--plot {path}: the name of a file that ends in {' or '.join(SUFFIXES)} is expected")
     need_matplotlib("--plot")
 
 
 def plot_rates(test: RangeTest, path: Path) -> None:
-    """Draws losses by learning rate, with the limits of the chart in the terminal. Raises OSError."""
+    """Draws the losses by learning rate to a file, with the vertical limits of the chart in the terminal. Raises
+    OSError."""
     # late: matplotlib need not be installed
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

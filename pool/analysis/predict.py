@@ -1,5 +1,5 @@
-"""Predictions of a checkpoint's network, or of the mean of an ensemble's, for every sample of some files, in their
-order."""
+"""Computes the predictions of a checkpoint's network, or the mean of an ensemble's, for every sample of some files, in
+their order."""
 
 from __future__ import annotations
 
@@ -36,15 +36,16 @@ from pool.nn.batch import TensorBatch
 
 @dataclass(frozen=True)
 class Predictor:
-    """The networks of a checkpoint, or one of them, and their predictions for batches."""
+    """Predicts batches with the networks of a checkpoint, or with one of them."""
 
     members: tuple[Trained, ...]
     methods: tuple[Method, ...]
-    verb: str  # of the command that asks
+    verb: str  # name of the command that predicts, for messages
 
     @classmethod
     def open(cls, where: Path, task: str | None, verb: str, choice: Choice = NEWEST) -> Predictor:
-        """Loads the networks; the answer is the mean of all, unless one member is chosen. Raises PoolError."""
+        """Loads the networks of a checkpoint or run. Predictions will be the mean over all, unless `choice` names one
+        member. Raises PoolError."""
         members = load_members(where, task, verb, choice)
         for each in members:
             each.model.eval()
@@ -54,11 +55,12 @@ class Predictor:
         return described(self.members)
 
     def predict(self, batch: TensorBatch, samples: int) -> npt.NDArray[Any]:
-        """Returns [samples, k], in the order of the batch. Raises PoolError."""
+        """Returns the predictions [samples, k], in the order of the batch. Raises PoolError."""
         each = [self._answer(*member, batch, samples) for member in zip(self.members, self.methods, strict=True)]
         return _mean(each, f"{self.verb}: the task {self.members[0].name}")
 
     def _answer(self, member: Trained, method: Method, batch: TensorBatch, samples: int) -> npt.NDArray[Any]:
+        """Returns the predictions [samples, k] of one member, and checks their shape. Raises PoolError."""
         who = f"{self.verb}: the task {member.name}"
         try:
             with torch.no_grad():
@@ -76,10 +78,10 @@ class Predictor:
 
 @dataclass(frozen=True)
 class Predicted:
-    """The samples of a file of predictions."""
+    """What a file of predictions was made from: the number of samples, and their features that were never trained."""
 
     samples: int
-    untrained: tuple[UntrainedShare, ...]  # of each field; none where that can't be known
+    untrained: tuple[UntrainedShare, ...]  # one for each field; empty where they can't be known
 
 
 def predict_file(
@@ -92,12 +94,14 @@ def predict_file(
     ids: str | None = None,
     header: bool = False,
 ) -> Predicted:
-    """Writes the predictions for each sample, in the format of the output's ending (`prediction_files.ENDINGS`);
-    returns what they were made of. Labels are not read.
+    """Writes the predictions for each sample of the data files, in the format of the output's ending
+    (`prediction_files.ENDINGS`). Labels are not read. Returns the number of samples, and the shares of their features
+    that were never trained.
 
-    `changes`: of [data]; `ids`: the column of the data that each line begins with; `header`: text has a first line of
-    names; `on_progress`: called with how many samples are written so far. Raises PoolError, UsageError, DataError;
-    `output` is written as a whole or not at all, unless it is a pipe or standard output (`-`)."""
+    changes: of [data]. ids: the column of the data that each line begins with. header: whether text begins with a line
+    of names. on_progress: called with the number of samples written so far. Raises PoolError, UsageError, DataError.
+    `output` is written completely or not at all, unless it is a pipe or standard output (`-`).
+    """
     samples = 0
     uses = FeatureUses()
     ending = check_name(output)
@@ -132,7 +136,7 @@ def predict_file(
 
 
 def _next_ids(ids: Iterator[str], count: int) -> list[str]:
-    """Raises ConfigError if there are fewer."""
+    """Returns the next `count` ids. Raises ConfigError if there are fewer."""
     texts = list(islice(ids, count))
     if len(texts) != count:
         raise ConfigError("--id: there are fewer rows of that column than samples")
@@ -141,6 +145,7 @@ def _next_ids(ids: Iterator[str], count: int) -> list[str]:
 
 @contextmanager
 def _output(path: Path) -> Iterator[NewFile | OutputPipe]:
+    """Opens the output: a pipe, or a new file that appears under its name when it is complete."""
     if (pipe := output_pipe(path)) is None:
         with NewFile(path, path.with_name(f".{path.name}.part")) as file:
             yield file
@@ -154,7 +159,8 @@ def _output(path: Path) -> Iterator[NewFile | OutputPipe]:
 def _predictions(
     predictor: Predictor, batches: Iterable[tuple[SparseBatch, npt.NDArray[np.int64]]], uses: FeatureUses
 ) -> Iterator[npt.NDArray[Any]]:
-    """Yields [samples, k], in the samples' own order; counts their features in `uses`."""
+    """Yields the predictions [samples, k] of each batch, in the samples' own order. Counts the samples' features in
+    `uses`."""
     for batch, order in batches:
         uses.add(batch)
         numbers = predictor.predict(TensorBatch.from_numpy(batch), len(order))
@@ -164,7 +170,8 @@ def _predictions(
 
 
 def _mean(members: Sequence[npt.NDArray[Any]], who: str) -> npt.NDArray[Any]:
-    """Adds in double precision, in the order of the members."""
+    """Returns the mean over the members, added up in double precision in the order of the members. Raises ConfigError
+    for integers, and PoolError if the members' shapes differ."""
     first = members[0]
     if len(members) == 1:
         return first

@@ -1,4 +1,4 @@
-"""Files of predictions: lines of text, or a table of Parquet's."""
+"""Writes files of predictions: lines of text, or a Parquet table."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from pool.errors import ConfigError
 
 PARQUET = ".parquet"
 ENDINGS = (".tsv", ".csv", ".txt", PARQUET)
-_GROUP = 1 << 17  # rows of a row group, at least
-_DIGITS = {np.dtype(np.float32): "%.9g", np.dtype(np.float64): "%.17g"}  # a reader gets the same number back
-_UNFIT = {"\t": re.compile(r"[\t\r\n]"), ",": re.compile(r"[\r\n]")}  # for a line with that separator
+_GROUP = 1 << 17  # smallest number of rows in a Parquet row group
+_DIGITS = {np.dtype(np.float32): "%.9g", np.dtype(np.float64): "%.17g"}  # enough digits to read the same number back
+_UNFIT = {"\t": re.compile(r"[\t\r\n]"), ",": re.compile(r"[\r\n]")}  # what a field can't hold, by separator
 
 Array = npt.NDArray[Any]
 WriteBytes = Callable[[bytes], object]
 
 
 class PredictionWriter(Protocol):
-    """Writes predictions, batch by batch."""
+    """Writes predictions to a file, batch by batch."""
 
     def add(self, numbers: Array, ids: Sequence[str] | None) -> None:
-        """Writes the predictions [samples, k] of samples, with their ids. Raises ConfigError for ids that do not
-        fit."""
+        """Writes the predictions [samples, k] of one batch, with the samples' ids. Raises ConfigError for an id that
+        the format can't hold."""
 
     def close(self) -> None:
-        """Writes what is still to be written."""
+        """Writes what is still buffered, and ends the file."""
 
 
 def check_name(path: Path) -> str:
-    """Returns the ending of the name of a file of predictions. Raises UsageError for one that names another format,
-    ConfigError if the package for it is missing."""
+    """Returns the ending of an output file's name. Raises UsageError if it names another format, and ConfigError if the
+    package for the format is missing."""
     ending = output_ending(path, "predictions", ENDINGS)
     if ending == PARQUET and importlib.util.find_spec("pyarrow") is None:
         raise ConfigError(f"{path}: needs the package pyarrow: pip install 'sparsepool[parquet]'")
@@ -46,15 +46,15 @@ def check_name(path: Path) -> str:
 
 
 def open_writer(ending: str, write: WriteBytes, ids: str | None, *, header: bool) -> PredictionWriter:
-    """Returns the writer of a file with that ending. `write`: takes its bytes in order; `ids`: the name of the ids, if
-    there are any; `header`: text begins with a line of names."""
+    """Returns the writer for files with this ending. `write` takes the file's bytes in order. `ids` is the name of the
+    column of ids, or None. `header` says whether text begins with a line of names."""
     if ending == PARQUET:
         return _Table(write, ids)
     return _Lines(write, "," if ending == ".csv" else "\t", ids, header=header)
 
 
 class _Lines:
-    """A line of numbers for each sample."""
+    """Writes text: for each sample a line with its id, if there are ids, and its numbers."""
 
     def __init__(self, write: WriteBytes, separator: str, ids: str | None, *, header: bool) -> None:
         self._write = write
@@ -75,9 +75,11 @@ class _Lines:
         self._write("".join(lines).encode())
 
     def close(self) -> None:
-        """Does nothing: all is written."""
+        """Does nothing, as `add` writes at once."""
 
     def _quoted(self, text: str) -> str:
+        """Returns an id as a field of the line, quoted where CSV needs it. Raises ConfigError if no line can hold
+        it."""
         if _UNFIT[self._separator].search(text):
             unfit = "a tab or a line end" if self._separator == "\t" else "a line end"
             raise ConfigError(f"--id: {text!r} has {unfit} in it, which a line of the output can't hold")
@@ -87,7 +89,7 @@ class _Lines:
 
 
 class _Table:
-    """A table with a row for each sample: the id as text, then the numbers."""
+    """Writes a Parquet table: for each sample a row with its id as text, if there are ids, and its numbers."""
 
     def __init__(self, write: WriteBytes, ids: str | None) -> None:
         self._sink = _Sink(write)
@@ -110,6 +112,7 @@ class _Table:
         self._writer.close()
 
     def _write_group(self) -> None:
+        """Writes the rows collected so far as one row group."""
         import pyarrow.parquet  # late: an extra
 
         numbers = np.concatenate(self._numbers) if self._numbers else np.empty((0, 1), np.float32)
@@ -128,7 +131,7 @@ class _Table:
 
 
 class _Sink(io.RawIOBase):
-    """A file as pyarrow writes it."""
+    """Adapts `write` to the file object that pyarrow writes to."""
 
     def __init__(self, write: WriteBytes) -> None:
         self._write_bytes = write

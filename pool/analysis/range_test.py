@@ -1,9 +1,10 @@
-"""The learning-rate range test: a short run whose rate rises exponentially, what its losses say, and their curve in
-letters.
+"""The learning-rate range test: a short run whose learning rate rises exponentially, the rate that its losses suggest,
+and a chart of them in characters.
 
-After L. N. Smith, Cyclical Learning Rates for Training Neural Networks (2017, arXiv:1506.01186), section 3.3. The rate
-that is suggested is a tenth of the one at which the smoothed loss was lowest, the usual rule for a constant or falling
-rate; the losses are smoothed by an exponential mean without bias."""
+After L. N. Smith, Cyclical Learning Rates for Training Neural Networks (2017, arXiv:1506.01186), section 3.3. The
+suggested rate is a tenth of the one at which the smoothed loss was lowest, the usual rule for a constant or falling
+rate. The losses are smoothed by an exponential mean with bias correction.
+"""
 
 from __future__ import annotations
 
@@ -17,21 +18,24 @@ from pool.config.changes import Change
 from pool.errors import ConfigError
 
 SMOOTHING = 0.9
-LEAST = 10  # steps without which nothing can be said
-WIDTH, HEIGHT = 64, 14  # of the drawing, in letters
+LEAST = 10  # steps that a test needs for a result
+WIDTH, HEIGHT = 64, 14  # of the chart, in characters
 
 
 @dataclass(frozen=True)
 class RangeTest:
-    rates: tuple[float, ...]  # of each step
+    """The losses of a range test by learning rate, and the rate that they suggest."""
+
+    rates: tuple[float, ...]  # learning rate of each step
     losses: tuple[float, ...]
     smoothed: tuple[float, ...]
-    lowest: float  # the rate with the lowest smoothed loss
+    lowest: float  # learning rate with the lowest smoothed loss
     suggested: float
 
 
 def changes_for(steps: int, low: float, high: float, run_dir: str) -> list[Change]:
-    """Returns the changes that turn a config into that of the short run. Raises ConfigError."""
+    """Returns the changes that turn a config into that of the test's short run. Raises ConfigError for rates that do
+    not rise."""
     if not 0 < low < high or not math.isfinite(high):
         raise ConfigError(f"find-lr: rates from {low:g} to {high:g}: --from must be above 0 and below --to")
     schedule = {
@@ -43,7 +47,8 @@ def changes_for(steps: int, low: float, high: float, run_dir: str) -> list[Chang
 
 
 def judge(rates: Sequence[float], losses: Sequence[float]) -> RangeTest:
-    """Returns what the `losses` of steps that were done with `rates` say. Raises ConfigError if they are too few."""
+    """Finds the learning rate with the lowest smoothed loss before the run diverged, and returns the result of the
+    test. `losses` are those of the steps done with `rates`. Raises ConfigError if they are too few."""
     if len(rates) < LEAST:
         raise ConfigError(f"find-lr: {len(rates)} steps are too few to say anything; {LEAST} are needed")
     smoothed = _smoothed(losses)
@@ -53,12 +58,13 @@ def judge(rates: Sequence[float], losses: Sequence[float]) -> RangeTest:
 
 
 def _has_diverged(losses: Sequence[float]) -> bool:
-    """Says whether the newest is far above the lowest, in units of what losses here are like."""
+    """Returns whether the newest loss is far above the lowest, relative to the size of these losses."""
     unit = max(abs(losses[0]), abs(min(losses)))
     return not losses[-1] <= min(losses) + (DIVERGED - 1) * unit
 
 
 def _smoothed(losses: Sequence[float]) -> list[float]:
+    """Returns the exponential mean of the losses up to each step, with bias correction."""
     mean, smoothed = 0.0, list[float]()
     for count, loss in enumerate(losses, 1):
         mean = SMOOTHING * mean + (1 - SMOOTHING) * loss
@@ -67,7 +73,8 @@ def _smoothed(losses: Sequence[float]) -> list[float]:
 
 
 def draw(rates: Sequence[float], losses: Sequence[float], marked: float) -> str:
-    """Draws losses over the logarithm of the rate; the columns at `marked` have a line."""
+    """Draws losses over the logarithm of the learning rate, in characters. A vertical line stands at the rate
+    `marked`."""
     low, high = math.log10(rates[0]), math.log10(rates[-1])
     span = (high - low) or 1.0
     bottom, top = limits(losses)
@@ -90,7 +97,8 @@ def draw(rates: Sequence[float], losses: Sequence[float], marked: float) -> str:
 
 
 def limits(losses: Sequence[float]) -> tuple[float, float]:
-    """Returns the lowest and the highest that are worth drawing: what has diverged would flatten the rest."""
+    """Returns the lowest and the highest loss to draw. Higher losses, of steps that diverged, would flatten the
+    rest."""
     finite = [loss for loss in losses if math.isfinite(loss)]
     bottom, top = min(finite), max(finite)
     return bottom, min(top, bottom + 2 * (finite[0] - bottom)) if finite[0] > bottom else top

@@ -1,4 +1,4 @@
-"""A config as that of a short run, of which nothing but the numbers of its steps is wanted."""
+"""Turns a config into that of a short run that is made only for the numbers of its steps."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pool.config.changes import Change
 
 
 def short_run(run_dir: str, steps: int, others: Mapping[str, Any]) -> list[Change]:
-    """Returns the changes that leave out validations, checkpoints, sinks and the user's programs. `others`: more keys,
-    with their values."""
+    """Returns the changes that switch off validations, checkpoints, sinks and the user's programs. `others` are further
+    keys with their values."""
     values = {
         "run.dir": run_dir,
         "run.sinks": [],

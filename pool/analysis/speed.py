@@ -1,7 +1,7 @@
-"""The speed of a run's devices: a few real steps with one of them and with all, and what bounds them.
+"""Measures a run's speed: some real steps with one of its devices and with all, and the work that bounds them.
 
-The numbers are the run's own metrics, so the whole way counts: files, loader, forward, backward, gradients on their
-way, the optimizer, and the messages between processes.
+The numbers are the run's own metrics. So they include reading files, the loader, forward, backward, the exchange of
+gradients, the optimizer, and messages between processes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pool.errors import RunError
 
 STEPS = 60
 WARM_UP = 20  # steps at the beginning that are not counted: memory is touched and kernels are compiled
-PAYS = 1.1  # times the speed of one device that several must reach
+PAYS = 1.1  # several devices must reach this many times the speed of one
 _BOUNDS = {
     "compute": "computing",
     "loader": "the loader",
@@ -25,19 +25,21 @@ _BOUNDS = {
     "optimizer": "the coordinator's optimizer",
     "machines": "other machines",
     "weights": "the exchange",
-}  # by what the workers' time goes into
-_LEAST = 0.05  # share of the time that is said
+}  # texts for people, by the names of shares of the workers' time
+_LEAST = 0.05  # smallest share of the time that is shown
 
 
 @dataclass(frozen=True)
 class Speed:
+    """The speed of some devices, and how the workers' time is shared among kinds of work."""
+
     devices: tuple[str, ...]
     samples_per_second: float  # median over the steps
-    shares: Mapping[str, float]  # of the workers' time, as `pool.protocol.messages.Shares`
+    shares: Mapping[str, float]  # of the workers' time, by name; as `pool.protocol.messages.Shares`
 
     @property
     def bound(self) -> str:
-        """The work that most of the workers' time goes into."""
+        """The kind of work that takes most of the workers' time, as a text for people."""
         return _BOUNDS[max(_BOUNDS, key=lambda name: self.shares[name])]
 
     def __str__(self) -> str:
@@ -47,18 +49,19 @@ class Speed:
 
 
 def device_sets(devices: Sequence[str]) -> list[tuple[str, ...]]:
-    """Returns what is measured: one device, and all if there are more."""
+    """Returns the sets of devices to measure: the first one, and all if there are more."""
     return list(dict.fromkeys((tuple(devices[:1]), tuple(devices))))
 
 
 def changes_for(devices: Sequence[str], run_dir: str) -> list[Change]:
-    """Returns what turns a config into that of a short run on these devices."""
+    """Returns the changes that turn a config into that of a short run on these devices."""
     others = {"pool.devices": list(devices), "schedule": {}, "data.validation_share": 0.0}
     return short_run(run_dir, STEPS, others)
 
 
 def speed_of(devices: Sequence[str], steps: Sequence[Mapping[str, Any]]) -> Speed:
-    """`steps`: the run's records. Raises RunError if there are too few."""
+    """Computes the speed from a run's records of steps, without those of the warm-up. Raises RunError if there are too
+    few."""
     counted = steps[WARM_UP:]
     if not counted:
         raise RunError(f"--measure: {len(steps)} steps are too few to say anything; {WARM_UP + 1} are needed")
@@ -67,7 +70,8 @@ def speed_of(devices: Sequence[str], steps: Sequence[Mapping[str, Any]]) -> Spee
 
 
 def lines(speeds: Sequence[Speed]) -> Iterator[str]:
-    """Yields names and values for people; `speeds`: with one device, and with all if there are more."""
+    """Yields lines that show the speeds to people. `speeds` has that of one device and, if there are more, that of
+    all."""
     one, every = speeds[0], speeds[-1]
     yield f"{'with 1 device':22}{one}"
     if len(speeds) == 1:

@@ -1,4 +1,5 @@
-"""A sweep: values of some keys, a member of one ensemble for each combination, and which of them is the best."""
+"""A sweep: one run that trains an ensemble, with a member (network) for each combination of some settings' values, and
+the ranking of its members."""
 
 from __future__ import annotations
 
@@ -25,27 +26,27 @@ from pool.errors import CheckpointError, ConfigError
 from pool.export.member import members_of
 from pool.metrics.digits import in_digits
 
-SEED = "run.model_seed"  # a member calls it `seed`
-_OF_MEMBERS = [name for name in MemberConfig.model_fields if name != "seed"]  # sections in which they may differ
+SEED = "run.model_seed"  # called `seed` in a member's table
+_OF_MEMBERS = [name for name in MemberConfig.model_fields if name != "seed"]  # sections in which members may differ
 
 
 @dataclass(frozen=True)
 class Variation:
-    """The values of one key, in the order in which they were given."""
+    """A key to vary, and its values in the order in which they were given."""
 
     key: str
     values: tuple[Change, ...]
 
     @classmethod
     def parse(cls, text: str) -> Variation:
-        """Parses `KEY=VALUE,VALUE,...`: values are TOML, or else text as it stands. Raises ConfigError."""
+        """Parses `KEY=VALUE,VALUE,...`. Values are TOML; a value that is not becomes text. Raises ConfigError."""
         key, _, listed = text.partition("=")
         key = key.strip()
         values = _values(key, listed)
         if not all(key.split(".")) or not values or any(value.value == "" for value in values):
             raise ConfigError(f"--vary {text}: expected section.key=value,value,...")
         seen = set[str]()
-        for value in map(repr, values):  # True is equal to 1
+        for value in map(repr, values):  # by their texts: True is equal to 1
             if value in seen:
                 raise ConfigError(f"--vary {text}: a value is given twice")
             seen.add(value)
@@ -60,8 +61,8 @@ def sweep_config(
     *,
     trace: Path | None = None,
 ) -> Config:
-    """Returns the config of an ensemble with a member for each combination, each with `seeds` seeds. Raises
-    ConfigError."""
+    """Returns the config of an ensemble that has a member for each combination of values and each of `seeds` seeds.
+    Raises ConfigError."""
     run = load_config(path, overrides)
     if run.ensemble.is_set:
         raise ConfigError(f"{path}: ensemble: a sweep makes the members; leave it out, or train it with pool train")
@@ -75,14 +76,14 @@ def sweep_config(
         ]
     members = [_member(chosen) for chosen in itertools.product(*(variation.values for variation in variations))]
     tables = [each.key for each in variations if any(isinstance(value.value, Mapping) for value in each.values)]
-    # A member's table adds to the run's, and here it takes its place: so the run's is empty.
+    # A member's table would add to the run's. Here it replaces it, so the run's is made empty.
     base: list[str | Change] = [*overrides, *(Change(key, {}, is_toml=True) for key in tables)]
     try:
         config = _with_members(path, base, members, trace)
     except ConfigError:
         for value in itertools.chain.from_iterable(variation.values for variation in variations):
             _try(path, overrides, value)
-        for member in members:  # what is wrong with one is wrong with others too, and is told once
+        for member in members:  # an error that all members have is reported once
             _with_members(path, base, [member], trace)
         raise
     for value in itertools.chain.from_iterable(variation.values for variation in variations):
@@ -91,11 +92,12 @@ def sweep_config(
 
 
 def _with_members(path: Path, overrides: Sequence[str | Change], members: Sequence[Any], trace: Path | None) -> Config:
+    """Loads the config with these members as its ensemble."""
     return load_config(path, [*overrides, Change("ensemble", {"member": list(members)}, is_toml=True)], trace=trace)
 
 
 def _try(path: Path, overrides: Sequence[str], value: Change) -> None:
-    """Raises ConfigError for a value that no run could have, with the key as it was given."""
+    """Checks that a run could have this value. Raises ConfigError that names the key as it was given."""
     try:
         load_config(path, [*overrides, value])
     except ConfigError as error:
@@ -104,7 +106,7 @@ def _try(path: Path, overrides: Sequence[str], value: Change) -> None:
 
 
 def _check_key(key: str, cls: type[Config]) -> None:
-    """Checks that members may differ in it. Raises ConfigError."""
+    """Checks that members of an ensemble may differ in this key. Raises ConfigError."""
     section = key.partition(".")[0]
     if key == SEED or section in _OF_MEMBERS:
         return
@@ -117,7 +119,7 @@ def _check_key(key: str, cls: type[Config]) -> None:
 
 
 def _check(variations: Sequence[Variation], seeds: int) -> None:
-    """Checks that they can be combined. Raises ConfigError."""
+    """Checks that the variations can be combined. Raises ConfigError."""
     if not variations and seeds == 1:
         raise ConfigError("nothing is varied: give --vary KEY=VALUE,VALUE,..., or --seeds N with N above 1")
     keys = [variation.key for variation in variations]
@@ -131,7 +133,7 @@ def _check(variations: Sequence[Variation], seeds: int) -> None:
 
 
 def _values(key: str, text: str) -> list[Change]:
-    """Reads values as a TOML list has them; or, if that can't be, one by one."""
+    """Parses the values of a key as the items of a TOML list, or one by one where they are no such list."""
     try:
         values = toml_value(f"[{text}]")
     except ValueError:
@@ -149,7 +151,7 @@ def _value(key: str, text: str) -> Change:
 
 
 def _member(chosen: Iterable[Change]) -> Mapping[str, Any]:
-    """Returns the table `[[ensemble.member]]` of a combination."""
+    """Returns the table `[[ensemble.member]]` for one combination of values."""
     table: dict[str, Any] = {}
     for change in chosen:
         own = Change("seed", change.value, change.is_toml) if change.key == SEED else change
@@ -159,19 +161,19 @@ def _member(chosen: Iterable[Change]) -> Mapping[str, Any]:
 
 @dataclass(frozen=True)
 class SweepResult:
-    """The members of a sweep that has ended."""
+    """The ranked members of a sweep that has ended, with their settings."""
 
     state: SavedState
     ranking: Ranking
-    settings: Sequence[Mapping[str, Any]]  # of each member, by dotted key
+    settings: Sequence[Mapping[str, Any]]  # settings of each member, by dotted key
 
     def keys(self, varied: Sequence[str]) -> list[str]:
-        """Returns the keys that were varied, and others in which the members differ."""
+        """Returns the keys that were varied, then other keys in which the members differ."""
         return list(dict.fromkeys([*varied, *differing(self.settings)]))
 
     @property
     def note(self) -> str:
-        """The line that says how the members are ordered."""
+        """A line for people that says by what the members are ordered."""
         metric, trained = self.ranking.goal.metric, self.ranking.trained
         if trained:
             return f"no validation: ordered by the training loss, the mean of {trained}{self._diverged}"
@@ -184,14 +186,14 @@ class SweepResult:
 
     @property
     def _diverged(self) -> str:
-        """Says which members have diverged, for the end of a line; empty if none has."""
+        """The end of a line that names the members that diverged, or an empty text if none did."""
         steps = {m: self.ranking.diverged_at(m) for m in self.ranking.order}
         named = [f"member {m} (diverged at step {step})" for m, step in steps.items() if step is not None]
         return f"; last and no candidates: {', '.join(named)}" if named else ""
 
 
 def look_at(run_dir: Path) -> SweepResult:
-    """Reads from the newest checkpoint of a run how its members did. Raises PoolError."""
+    """Reads the result of a sweep from the newest checkpoint of its run. Raises PoolError."""
     checkpoint = locate(run_dir)
     try:
         state = read_state(checkpoint)
@@ -205,7 +207,7 @@ def look_at(run_dir: Path) -> SweepResult:
 
 
 def as_data(result: SweepResult, varied: Sequence[str]) -> list[dict[str, Any]]:
-    """Returns a member each, the best first; numbers that are not finite are None, as JSON has none."""
+    """Returns a dict for each member, the best first. Numbers that are not finite are None, as JSON has none."""
     rows = []
     for place, m in enumerate(result.ranking.order, 1):
         worth = result.ranking.validations[m]
@@ -226,7 +228,7 @@ def as_data(result: SweepResult, varied: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def rows(result: SweepResult, varied: Sequence[str]) -> list[list[str]]:
-    """Returns a table: headings, then a row a member."""
+    """Returns the result as a table: headings, then a row for each member."""
     data = as_data(result, varied)
     numbers = [name for name in data[0] if name.startswith(("training_", "validation_"))]
     ends = [key for key in ("frozen_at", "diverged_at") if any(row[key] is not None for row in data)]

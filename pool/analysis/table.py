@@ -1,4 +1,4 @@
-"""Several runs side by side: as a table, as plain data."""
+"""Shows several runs side by side, as a table or as plain data, and the status of one run."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from pool.metrics.layout import LOSS
 
 METRIC = "best checkpoint"
 COLUMNS = ("run", "state", "steps", "best validation", "at step", "last loss", "samples/s", "time", "last step", "ETA")
-_SHOWN = 5  # names in a line
+_SHOWN = 5  # most names shown in a line
 _VALIDATION = ("data.validation", "data.validation_share", "train.validation_batches")
-MEMBERS = "members"  # a column more, if there is an ensemble
+MEMBERS = "members"  # heading of the column that is there if a run is an ensemble
 
 
 def as_data(run: Run, keys: Sequence[str]) -> dict[str, Any]:
-    """Returns one run, or one member; `keys`: of its config. What is not known, or no finite number, is None. The last
-    loss of an ensemble is its members' median."""
+    """Returns the numbers of a run, or of a member, and its settings of `keys`. A number that is not known or not
+    finite is None. The last loss of an ensemble is the median of its members'."""
     best, best_member, by_metric = run.best, run.best_member, run.best_checkpoint
     return {
         "run": run.name,
@@ -47,7 +47,8 @@ def as_data(run: Run, keys: Sequence[str]) -> dict[str, Any]:
 
 
 def status_data(run: Run) -> dict[str, Any]:
-    """Returns what `pool status` says of one run, with the names of `as_data`. Losses of an ensemble are medians."""
+    """Returns what `pool status` shows of a run, under the names of `as_data`. Losses of an ensemble are medians of its
+    members'."""
     status, newest = run.status, run.newest_validation or {}
     last = run.steps[-1] if run.steps else {}
     known = as_data(run, ())
@@ -67,7 +68,7 @@ def status_data(run: Run) -> dict[str, Any]:
 
 
 def status_lines(run: Run) -> list[str]:
-    """Puts `status_data` into lines for people."""
+    """Formats `status_data` as lines for people."""
     data = status_data(run)
     ended = "" if data["exit_code"] is None else f", exit code {data['exit_code']}"
     lines = [f"{data['run']}: {data['state']}{ended}", f"step {data['step']}/{data['steps']}"]
@@ -91,7 +92,7 @@ def status_lines(run: Run) -> list[str]:
 
 
 def incomparable(runs: Sequence[Run]) -> list[str]:
-    """Lines that say why numbers of these runs, or of one run's steps, do not measure the same."""
+    """Returns lines that say why numbers of these runs, or of different steps of one run, do not measure the same."""
     keys = differing([run.config for run in runs])
     lines = []
     if own := [key for key in keys if key == "task" or key.startswith("loss.")]:
@@ -112,15 +113,15 @@ def _listed(keys: Sequence[str]) -> str:
 
 
 def moves(config: Mapping[str, Any]) -> bool:
-    """Says whether the target of the loss depends on the step; `config`: by dotted key."""
+    """Returns whether the target of the loss depends on the step. `config` is by dotted key."""
     start, end, parts = (config.get(f"loss.{key}") for key in ("lambda_start", "lambda_end", "lambda_parts"))
     return bool(parts) or start != end
 
 
 def rows(runs: Sequence[Run]) -> list[list[str]]:
-    """Returns headings, then a row a run; the keys that differ stand behind the numbers. There are columns for members
-    if one is an ensemble, and for the best checkpoint's number if another one than the loss chooses it in any of
-    them."""
+    """Returns a table: headings, then a row for each run. The settings that differ follow the numbers. There is a
+    column of members if a run is an ensemble, and one of the best checkpoint's value if a metric other than the loss
+    chooses it in any run."""
     keys = differing([run.config for run in runs])
     more = []
     if any(run.members for run in runs):
@@ -132,11 +133,13 @@ def rows(runs: Sequence[Run]) -> list[list[str]]:
 
 
 def _metric(run: Run) -> str:
+    """Formats the value of the best checkpoint if a metric other than the loss chooses it."""
     best = run.best_checkpoint
     return "" if best is None or run.metric == LOSS else f"{run.metric} {in_digits(best[1])} at {best[0]}"
 
 
 def _numbers(run: Run) -> list[str]:
+    """Formats the cells of a run for the columns in COLUMNS."""
     data = as_data(run, ())
     return [
         data["run"],
@@ -153,13 +156,13 @@ def _numbers(run: Run) -> list[str]:
 
 
 def duration(seconds: float) -> str:
-    """Formats a duration: 1:02:03."""
+    """Formats seconds as hours, minutes and seconds, such as 1:02:03."""
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}"
 
 
 def moment(time: float | None) -> str:
-    """Formats a time of day here, with the date; empty if it is not known."""
+    """Formats a time, in seconds since 1970, as local date and time. Returns an empty text for None."""
     return "" if time is None else datetime.fromtimestamp(time).astimezone().isoformat(" ", "seconds")[:19]
 
 
@@ -177,5 +180,5 @@ def _loss(value: float | None) -> str:
 
 
 def setting_texts(run: Run, keys: Sequence[str]) -> list[str]:
-    """Formats these settings of a run; empty for one that it does not have."""
+    """Formats the values of these settings of a run. A setting that the run does not have becomes an empty text."""
     return [json.dumps(run.config[key]).strip('"') if key in run.config else "" for key in keys]

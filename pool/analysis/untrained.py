@@ -1,6 +1,7 @@
-"""Features of data that a network has never been trained on: rows of its tables that no batch has touched.
+"""Finds features of data that a network was never trained on: rows of its tables that no batch has touched.
 
-They count as noise, or as nothing, in a prediction; most often their ids are spelled otherwise than in training.
+Such a row adds its first random value, or nothing, to a prediction. Most often the reason is that ids are spelled
+differently than in training.
 """
 
 from __future__ import annotations
@@ -22,15 +23,17 @@ from pool.export.load import Trained, first_model
 from pool.metrics.feature_uses import FeatureUses, UntrainedShare
 from pool.nn.sparse_linear import SparseLinear
 
-_DECAY_TOLERANCE = 1e-4  # of a row that weight decay alone has changed: relative, of each number
+_DECAY_TOLERANCE = 1e-4  # relative deviation of each number in a row that only weight decay changed
 
 
 def untrained_shares(uses: FeatureUses, trained: Trained) -> tuple[UntrainedShare, ...]:
-    """Returns the shares of the fields that the network has tables for; nothing where that can't be known: of a
-    network that began with other weights than new ones, or has been written by another version of torch.
+    """Returns the share of untrained features for each field that the network has tables for. Returns nothing where
+    that can't be known: for a network that did not begin with newly drawn weights, or was written by another version of
+    torch.
 
-    A row was never trained if it is as a new model has it, but for weight decay, and if the optimizer's sums of squares
-    know of no gradient of it."""
+    A row counts as untrained if it equals that of a new model, except for weight decay, and if the optimizer's sums of
+    squares contain no gradient of it.
+    """
     first = first_model(trained)
     if first is None:
         return ()
@@ -48,7 +51,7 @@ def untrained_shares(uses: FeatureUses, trained: Trained) -> tuple[UntrainedShar
 
 
 def _tables(model: nn.Module) -> Mapping[str, Mapping[str, Tensor]]:
-    """Returns the weights of tables by their names, by field."""
+    """Returns the weights of the sparse tables of a model, by field and then by parameter name."""
     tables: dict[str, dict[str, Tensor]] = {}
     for name, module in model.named_modules():
         if isinstance(module, SparseLinear):
@@ -59,8 +62,8 @@ def _tables(model: nn.Module) -> Mapping[str, Mapping[str, Tensor]]:
 def _untouched_rows(
     trained: Trained, name: str, weight: Tensor, initial: Tensor, rows: npt.NDArray[np.intp]
 ) -> npt.NDArray[np.bool_]:
-    """Tells of each of the rows whether training has left it as it was, but for weight decay. The optimizer's state is
-    read only if it decides."""
+    """Returns for each of `rows` whether training left it unchanged, except for weight decay. The optimizer's state is
+    read only if the weights alone do not decide."""
     unchanged: npt.NDArray[np.bool_] = (weight == initial).all(1).numpy()
     if unchanged.any() and not unchanged[rows].any():
         return unchanged[rows]
@@ -71,8 +74,8 @@ def _untouched_rows(
 
 
 def _only_decayed(weight: Tensor, initial: Tensor, rows: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Tells of which of the `rows` every number is the initial one times a factor that they share. `weight`, `initial`:
-    of these rows."""
+    """Returns for each row of the table whether it is among `rows`, and all its numbers are the initial ones times one
+    factor that these rows share. `weight` and `initial` hold only the rows that are True in `rows`."""
     now, before = weight.double(), initial.double()
     ratios = (now / before)[before != 0]
     decayed = np.zeros(len(rows), bool)
@@ -83,7 +86,8 @@ def _only_decayed(weight: Tensor, initial: Tensor, rows: npt.NDArray[np.bool_]) 
 
 
 def _rows_without_gradient(trained: Trained, name: str, weight: Tensor) -> npt.NDArray[np.bool_]:
-    """Tells of which rows the optimizer's sums of squares are as small as of any row; of all, if it has none."""
+    """Returns for each row whether the optimizer's sums of squares are as small as the smallest of the table. All rows
+    are True if the optimizer has no such sums."""
     without = torch.ones(len(weight), dtype=torch.bool)
     for sums in _optimizer_tensors(trained, name):
         if sums.shape[:1] == weight.shape[:1] and sums.is_floating_point() and float(sums.min()) >= 0:
@@ -92,10 +96,11 @@ def _rows_without_gradient(trained: Trained, name: str, weight: Tensor) -> npt.N
 
 
 def _optimizer_tensors(trained: Trained, name: str) -> Iterator[Tensor]:
-    """Yields the optimizer's state of a parameter; of an ensemble that of all members, whose batches are the same."""
+    """Yields the tensors of a parameter's optimizer state. For an ensemble they are those of all members, which see the
+    same batches."""
     path = trained.checkpoint / OPTIMIZER
     try:
-        os.close(open_regular(path))  # a pipe in its place would be waited for
+        os.close(open_regular(path))  # checks that it is a file: opening a pipe would block
         with safe_open(path, "pt") as file:
             for key in file.keys():  # noqa: SIM118 (it is no mapping)
                 parameter, _, _ = key.rpartition("/")

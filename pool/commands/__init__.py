@@ -1,1 +1,1 @@
-"""The commands of `pool`, one module each; those of a task lie with the task."""
+"""The commands of `pool`, one module each. Those of a task are in the task's folder."""

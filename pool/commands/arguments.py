@@ -1,4 +1,4 @@
-"""Arguments that several commands have."""
+"""Defines the arguments and options that several commands share."""
 
 from __future__ import annotations
 
@@ -73,14 +73,16 @@ NetworkConfig = Annotated[
 
 
 def check_new(outputs: Iterable[Path], force: bool) -> None:
-    """Raises ConfigError for the first output that would replace a file, unless the user wants that."""
+    """Checks that no output would replace a file, unless `force` is given. Raises ConfigError for the first that
+    would."""
     for output in outputs:
         if output.is_file() and not force:
             raise ConfigError(f"{output}: is there already; give another name, or --force to replace it")
 
 
 def parse_overrides(given: Iterable[str] | None, *, resume: bool) -> list[tuple[str, Any]]:
-    """Returns keys and values of `--override`. Raises ConfigError for what can't be parsed, or without `--resume`."""
+    """Parses the values of `--override` to keys and values. Raises ConfigError for a value that can't be parsed, and
+    for any without `--resume`."""
     from pool.supervisor.prepare.overrides import parse  # late: pydantic, which `pool --help` needs not
 
     changes = [parse(text) for text in given or ()]

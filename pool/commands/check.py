@@ -1,4 +1,4 @@
-"""`pool check`."""
+"""The command `pool check`."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def check(
 
 
 def _measure(config: Path, overrides: Sequence[str | Change], devices: Sequence[str]) -> None:
-    """Prints how fast the run is with one of its devices and with all."""
+    """Measures the run's speed with one of its devices and with all, and prints it."""
     from pool.analysis.speed import device_sets, lines
 
     speeds = [_measure_speed(config, overrides, chosen) for chosen in device_sets(devices)]
@@ -74,7 +74,8 @@ def _measure(config: Path, overrides: Sequence[str | Change], devices: Sequence[
 
 
 def _measure_speed(config: Path, overrides: Sequence[str | Change], devices: Sequence[str]) -> Speed:
-    """Does some steps with these devices in a temporary folder. Raises PoolError; typer.Exit if the run fails."""
+    """Trains some steps with these devices in a temporary folder, and returns their speed. Raises PoolError, or
+    typer.Exit if the run fails."""
     # late: pydantic and zmq, which `pool --help` needs not
     from pool.analysis.records import read_run
     from pool.analysis.speed import STEPS, changes_for, speed_of
@@ -92,5 +93,6 @@ def _measure_speed(config: Path, overrides: Sequence[str | Change], devices: Seq
 
 @contextlib.contextmanager
 def _no_output() -> Iterator[None]:
+    """Discards what is written to standard output."""
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere, contextlib.redirect_stdout(nowhere):
         yield

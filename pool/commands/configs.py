@@ -1,4 +1,5 @@
-"""`pool configs` and `pool settings`: the configs that come with the package, and every key that one may have."""
+"""The commands `pool configs` and `pool settings`: the configs that come with the package, and every key of a
+config."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _config_names(incomplete: str) -> list[str]:
-    """Returns the names that the shell may complete a word to."""
+    """Returns the names of bundled configs that begin with `incomplete`, for the shell to complete."""
     from pool.config import bundle
 
     return [name for name in bundle.names() if name.startswith(incomplete)]

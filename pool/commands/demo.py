@@ -1,4 +1,4 @@
-"""`pool demo`: the commands of a first run, one after the other, on the sample that comes with the package."""
+"""The command `pool demo`, which runs the commands of a first training on the sample that comes with the package."""
 
 from __future__ import annotations
 

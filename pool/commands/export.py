@@ -1,4 +1,4 @@
-"""`pool export`."""
+"""The command `pool export`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pool find-lr`."""
+"""The command `pool find-lr`."""
 
 from __future__ import annotations
 
@@ -73,7 +73,8 @@ def find_lr(
 
 
 def _tested(config: Config) -> RangeTest:
-    """Runs it. Raises PoolError; a run that ends because it diverges has told what it was for."""
+    """Trains the short run, and returns the result of the range test. A run that diverges after enough steps is no
+    failure. Raises PoolError, or typer.Exit if the run fails otherwise."""
     from pool.analysis.range_test import LEAST, judge
     from pool.analysis.records import read_run
     from pool.supervisor.train import train

@@ -1,4 +1,4 @@
-"""`pool machines`."""
+"""The command `pool machines`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _write_key(file: Path | None) -> None:
-    """Writes a new key, and ends the command."""
+    """Writes a new key to the file and ends the command. Does nothing without a file."""
     if file is None:
         return
     from pool.machines.key import write_key
@@ -124,7 +124,9 @@ def train_on_machines(
 
 
 def _settings_of_machine(settings: Config, place: MachinePlace, *, is_config_file: bool) -> Config:
-    """Returns the settings of one of several machines, which may have one disk. Raises ConfigError."""
+    """Returns the settings for one of several machines, which exchange gradients through host memory. All but the first
+    export nothing. With a config file they also have a run folder of their own, as the machines may share one disk.
+    Raises ConfigError for an exchange or a number of batches that several machines can't have."""
     from pool.machines.place import MOST_BATCHES, MOST_NUMBERS
 
     exchange, batches, machine = settings.pool.exchange, settings.train.batches_per_step, place.machine
@@ -136,7 +138,7 @@ def _settings_of_machine(settings: Config, place: MachinePlace, *, is_config_fil
     pool = settings.pool.model_copy(update={"exchange": "host"})
     run = settings.run
     train = settings.train
-    if machine:  # the first one exports and tries networks for all
+    if machine:  # only the first machine exports networks
         train = train.model_copy(update={"export_every": 0, "on_export": (), "export_weights": None})
     if machine and is_config_file:
         run = run.model_copy(update={"dir": f"{run.dir}-machine-{machine}"})
@@ -144,7 +146,7 @@ def _settings_of_machine(settings: Config, place: MachinePlace, *, is_config_fil
 
 
 def _without(arguments: Sequence[str], flag: str, option: str) -> list[str]:
-    """Returns the arguments without a flag, and without an option and its value."""
+    """Returns the command line's arguments without `flag`, and without `option` and its value."""
     left: list[str] = []
     words = iter(arguments)
     for word in words:

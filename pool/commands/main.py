@@ -1,4 +1,4 @@
-"""The command `pool`: its commands lie in pool/commands, and with the tasks that offer some."""
+"""The program `pool`. Its commands are in pool/commands, and with the tasks that offer some."""
 
 from __future__ import annotations
 

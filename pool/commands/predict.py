@@ -1,4 +1,4 @@
-"""`pool predict`."""
+"""The command `pool predict`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pool recipe`."""
+"""The command `pool recipe`."""
 
 from __future__ import annotations
 

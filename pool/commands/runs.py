@@ -1,4 +1,4 @@
-"""`pool runs` and `pool status`: what the folders of runs say."""
+"""The commands `pool runs`, `pool status` and `pool clean`, which read the folders of runs."""
 
 from __future__ import annotations
 

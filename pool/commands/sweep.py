@@ -1,4 +1,4 @@
-"""`pool sweep`."""
+"""The command `pool sweep`."""
 
 from __future__ import annotations
 

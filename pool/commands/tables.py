@@ -1,4 +1,4 @@
-"""Tables on stdout: drawn on a terminal, plain elsewhere."""
+"""Prints tables to stdout: with lines on a terminal, as plain text elsewhere."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 
 def show(table: Sequence[Sequence[str]], *, left: str = "run") -> None:
-    """Shows headings, then rows; `left`: the column that stands to the left, the others to the right."""
+    """Prints a table, headings first. The column named `left` is aligned to the left, the others to the right."""
     if not sys.stdout.isatty():
         sys.stdout.write(plain(table))
         return
@@ -26,7 +26,7 @@ def show(table: Sequence[Sequence[str]], *, left: str = "run") -> None:
 
 
 def plain(table: Sequence[Sequence[str]]) -> str:
-    """Returns columns of text, the first to the left and the others to the right."""
+    """Formats a table as lines of text. The first column is aligned to the left, the others to the right."""
     widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
     lines = []
     for row in table:

@@ -1,4 +1,4 @@
-"""`pool train`."""
+"""The command `pool train`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pool watch`: a page in the browser that shows runs, while they go on or afterwards."""
+"""The command `pool watch`, which shows runs on a page in the browser, while they are running or afterwards."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def watch(
 
         names = [check_name(name) for name in allow_host or ()]
         token = None if token_file is None else token_in(token_file)
-        with suppress(KeyboardInterrupt):  # nothing is left half done
+        with suppress(KeyboardInterrupt):  # no work is left unfinished
             server = PageServer(watched, host, port, allowed_names=names, token=token)
             sys.stdout.write(f"{server.url}\n")
             sys.stdout.flush()

@@ -1,7 +1,8 @@
-"""Metrics of a task that predicts classes: AUC, log-loss, accuracy. All in float64, over all samples at once.
+"""Metrics of a task that predicts classes: AUC, log-loss and accuracy. All are computed in float64 over all samples at
+once.
 
-Each names the arrays that it reads, so that several can share them: `scores` are raw outputs of the model (logits),
-`labels` class numbers, `weights` sample weights.
+Each metric takes the names of the arrays that it reads, so that several can share them: `scores` are raw outputs of the
+model (logits), `labels` class numbers, `weights` sample weights.
 """
 
 from __future__ import annotations
@@ -20,16 +21,17 @@ _Float64 = npt.NDArray[np.float64]
 
 class AUC:
     """Area under the ROC curve of a binary classifier: the share of pairs of a positive and a negative sample in which
-    the positive one has the higher score; a tie counts half. Exact, by the Mann-Whitney statistic (Hanley and McNeil
-    1982). With weights a pair counts as the product of both.
+    the positive one has the higher score. A tie counts half. It is computed exactly, by the Mann-Whitney statistic
+    (Hanley and McNeil 1982). With weights a pair counts as the product of both samples' weights.
 
-    Labels above 0.5 are positive. NaN without a positive or without a negative sample, or if a score is NaN.
+    Labels above 0.5 are positive. The value is NaN without a positive or without a negative sample, or if a score is
+    NaN.
     """
 
     best: Best = "max"
 
     def __init__(self, scores: str = "scores", labels: str = "labels", weights: str | None = None) -> None:
-        """Names of the arrays, each [samples] float32; `weights`: None if all samples count alike."""
+        """Takes the names of the arrays, each [samples] float32. `weights` is None if all samples count alike."""
         self._scores, self._labels, self._weights = scores, labels, weights
         self.columns: Mapping[str, Column] = _columns(1, scores, labels, weights)
 
@@ -50,16 +52,17 @@ class AUC:
 
 
 class GroupedAUC:
-    """Mean of the AUC within each group, such as the impressions of one user, weighed by the group's samples (Zhu et
-    al. 2017); with weights, by their sum. Groups without a positive or without a negative sample are left out.
+    """Mean of the AUC within each group, such as the impressions of one user (Zhu et al. 2017). A group counts by its
+    number of samples or, with weights, by the sum of their weights. Groups without a positive or without a negative
+    sample are left out.
 
-    NaN if that leaves none, or if a score is NaN.
+    The value is NaN if no group remains, or if a score is NaN.
     """
 
     best: Best = "max"
 
     def __init__(self, groups: str, scores: str = "scores", labels: str = "labels", weights: str | None = None) -> None:
-        """Names of the arrays: `groups` [samples] int64, the others as those of `AUC`."""
+        """Takes the names of the arrays: `groups` [samples] int64, the others as in `AUC`."""
         self._groups, self._scores, self._labels, self._weights = groups, scores, labels, weights
         self.columns: Mapping[str, Column] = {
             **_columns(1, scores, labels, weights),
@@ -75,15 +78,15 @@ class GroupedAUC:
         weight = _weight(arrays, self._weights, len(scores))[order]
         positive = np.where(arrays[self._labels][order] > 0.5, weight, 0.0)
         new_group = np.r_[True, groups[1:] != groups[:-1]]
-        ties = np.flatnonzero(new_group | np.r_[True, scores[1:] != scores[:-1]])  # each of a group's scores once
+        ties = np.flatnonzero(new_group | np.r_[True, scores[1:] != scores[:-1]])  # each score of a group once
         begins = np.flatnonzero(new_group[ties])
         positive, negative = np.add.reduceat(positive, ties), np.add.reduceat(weight - positive, ties)
         sizes = np.diff(np.r_[begins, len(ties)])
-        # About 1 a group, by powers of two: the sum of none is lost beside those of the groups before it.
+        # Scaled by powers of two to about 1 a group, so that no group's sum is lost in the running total.
         exponents = np.frexp(np.add.reduceat(negative, begins))[1]
         scaled = np.ldexp(negative, -np.repeat(exponents, sizes))
         below = np.cumsum(scaled) - scaled
-        below -= np.repeat(below[begins], sizes)  # within the group
+        below -= np.repeat(below[begins], sizes)  # counted from the beginning of the group
         won = np.ldexp(np.add.reduceat(positive * (below + scaled / 2), begins), exponents)
         positive, negative = np.add.reduceat(positive, begins), np.add.reduceat(negative, begins)
         both = positive * negative > 0
@@ -92,8 +95,8 @@ class GroupedAUC:
 
 
 class LogLoss:
-    """Mean of -log p(label) in nats: binary if `classes` is 2, with one score a sample, the logit of class 1; else with
-    `classes` scores a sample, the logits. With weights their mean is divided by the sum of the weights."""
+    """Mean of -log p(label) in nats. With `classes` 2 it is binary, with one score a sample: the logit of class 1.
+    Otherwise a sample has `classes` scores, the logits. With weights it is the weighted mean."""
 
     best: Best = "min"
 
@@ -116,8 +119,9 @@ class LogLoss:
 
 
 class Accuracy:
-    """Share of the samples whose most probable class is the label's: with one score a sample, class 1 if it is above 0;
-    of `classes` scores the highest, the first of equal ones. With weights the share of the weight."""
+    """Share of the samples whose most probable class is the label. With one score a sample the class is 1 if the score
+    is above 0. With `classes` scores it is the class of the highest, the first of equal ones. With weights it is the
+    share of the weights' sum."""
 
     best: Best = "max"
 

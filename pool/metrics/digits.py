@@ -1,10 +1,10 @@
-"""A loss or a metric as people read it. Free of torch."""
+"""Formats a loss or a metric for people. Free of torch."""
 
 from __future__ import annotations
 
-_WIDEST = 1e6  # from here on the digits before the point are more than anybody reads
+_WIDEST = 1e6  # from here on significant digits are limited
 
 
 def in_digits(value: float) -> str:
-    """Six digits behind the point; of numbers that are too large for that, six in all."""
+    """Formats a value with six digits after the point, or with six significant digits if it is at least a million."""
     return f"{value:.6g}" if abs(value) >= _WIDEST else f"{value:.6f}"

@@ -1,4 +1,5 @@
-"""The numbers that a task measures: their names, and where the arrays behind them lie in memory for one batch."""
+"""Describes the metrics that a task measures: their names, and where the arrays that they need lie in memory for one
+batch. A member, here, is one network of an ensemble."""
 
 from __future__ import annotations
 
@@ -14,41 +15,43 @@ import numpy.typing as npt
 from loader.plugins.interface import interface_problem
 from pool.metrics.metric import DTYPES, Best, Column, Metric
 
-LOSS = "loss"  # every validation has it
-PREFIX = "validation_"  # of a name, in the records of a run
-TRAIN = "train_"  # the same, of a training step's own batches (`train.metrics_every`)
-NET = "net_"  # the same, of what the user's command says of a net (`train.on_export`)
-AVERAGE = "average_"  # begins the names of what the averaged weights are worth (`train.average`)
-MOST = 16  # metrics of a task, and arrays behind them
-WIDEST = 4096  # numbers a sample
+LOSS = "loss"  # name of the loss, which every validation measures
+PREFIX = "validation_"  # prefix of a validation's metrics in the records of a run
+TRAIN = "train_"  # prefix of metrics of a training step's own batches (`train.metrics_every`)
+NET = "net_"  # prefix of numbers that the user's command gives for a net (`train.on_export`)
+AVERAGE = "average_"  # prefix of metrics of the averaged weights (`train.average`)
+MOST = 16  # largest number of metrics of a task, and of their arrays
+WIDEST = 4096  # largest number of values for each sample in an array
 NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
 
-_ALIGNMENT = 64  # of an array: a cache line
+_ALIGNMENT = 64  # bytes, of each array: a cache line
 _PAGE = 4096
 
 
 def is_measured(step: int, every: int) -> bool:
-    """Tells whether the batches of a training step are measured, which those of each `every` steps are; 0: of none."""
+    """Returns whether the metrics of a training step's own batches are measured: at the last of each `every` steps, or
+    never if `every` is 0."""
     return every > 0 and (step + 1) % every == 0
 
 
 @dataclass(frozen=True)
 class Measured:
-    """The metrics of a task, as the planner finds them; empty for a task without metrics."""
+    """Describes the metrics of a task and the arrays that they need, for one batch size. It is empty for a task without
+    metrics."""
 
     batch_size: int = 0
-    metrics: tuple[tuple[str, Best], ...] = ()  # in the task's order
-    columns: tuple[tuple[str, Column], ...] = ()  # by name of the array
-    averages: bool = False  # all of it is measured with the averaged weights, too, and their loss
+    metrics: tuple[tuple[str, Best], ...] = ()  # name, and whether lower or higher is better, in the task's order
+    columns: tuple[tuple[str, Column], ...] = ()  # name and description of each array
+    averages: bool = False  # whether metrics and loss are measured with the averaged weights, too
 
     @property
     def nbytes(self) -> int:
-        """The bytes of one batch's arrays, whole pages; 0 if nothing is collected."""
+        """The bytes of one batch's arrays for one member, rounded up to whole pages; 0 if there are no arrays."""
         return _pages(sum(_aligned(column.nbytes(self.batch_size)) for _, column in self.columns))
 
     def arrays(self, place: npt.NDArray[np.uint8], samples: int | None = None) -> dict[str, npt.NDArray[Any]]:
-        """Views of one batch's arrays in `place`, at least `nbytes` long: [batch_size] or [batch_size, width];
-        `samples`: in place of batch_size, of a batch that is smaller."""
+        """Returns views of one batch's arrays in `place`, by name, each [batch_size] or [batch_size, width]. `place`
+        has at least `nbytes` bytes. `samples` is the number of samples of a batch that is smaller than batch_size."""
         arrays, begin = {}, 0
         for name, column in self.columns:
             size = column.nbytes(self.batch_size)
@@ -60,33 +63,36 @@ class Measured:
     def of_members(
         self, place: npt.NDArray[np.uint8], members: int, samples: int | None = None
     ) -> list[dict[str, npt.NDArray[Any]]]:
-        """Views of one batch's arrays of each member, one after the other in `place`; `samples` as in `arrays`."""
+        """Returns views of one batch's arrays for each member. The members' arrays lie one after the other in `place`.
+        `samples` is as in `arrays`."""
         return [self.arrays(place[m * self.nbytes : (m + 1) * self.nbytes], samples) for m in range(members)]
 
     def of_averages(
         self, place: npt.NDArray[np.uint8], members: int, samples: int | None = None
     ) -> tuple[npt.NDArray[np.float64], list[dict[str, npt.NDArray[Any]]]]:
-        """Returns the arrays of each member's averaged weights, which come behind the others; and before them the
-        losses, [members]."""
+        """Returns views of the losses [members] and of each member's arrays, both computed with the averaged weights.
+        In `place` they follow the arrays of `of_members`, the losses first."""
         behind = place[members * self.nbytes :]
         losses, arrays = behind[: 8 * members].view(np.float64), behind[_pages(8 * members) :]
         return losses, self.of_members(arrays, members, samples)
 
     @property
     def collects(self) -> bool:
-        """There is something to collect."""
+        """Whether batches supply anything to collect: arrays, or losses of averaged weights."""
         return bool(self.columns) or self.averages
 
     def collected_nbytes(self, members: int) -> int:
-        """Returns the bytes of what is collected of one batch: `of_members`, and `of_averages` if there are any."""
+        """Returns the bytes that are collected of one batch: those of `of_members` and, with averaged weights, of
+        `of_averages`."""
         return members * self.nbytes + (_pages(8 * members) + members * self.nbytes if self.averages else 0)
 
     def all_arrays(self, samples: int) -> dict[str, npt.NDArray[Any]]:
-        """New memory for so many samples."""
+        """Allocates the arrays by name, uninitialised, for so many samples."""
         return {name: np.empty(column.shape(samples), column.dtype) for name, column in self.columns}
 
     def best(self, name: str) -> Best:
-        """Tells which values of a metric are better. Raises ValueError for a name that is not measured."""
+        """Returns "min" or "max": which values of a metric are better. Raises ValueError for a name that is not
+        measured."""
         known: dict[str, Best] = {LOSS: "min", **dict(self.metrics)}
         if self.averages:
             known |= {AVERAGE + each: best for each, best in known.items()}
@@ -96,8 +102,8 @@ class Measured:
 
 
 def measured(metrics: Mapping[str, Metric], batch_size: int, *, averages: bool = False) -> Measured:
-    """Measures what a task's metrics come to; `averages`: of averaged weights, too. Raises ValueError for the first
-    that can't be used."""
+    """Checks a task's metrics and returns their layout for a batch size. With `averages` they are measured with the
+    averaged weights, too. Raises ValueError for the first metric that can't be used."""
     if not isinstance(metrics, Mapping):
         raise ValueError(f"must be a mapping of names to metrics, not {reprlib.repr(metrics)}")
     if len(metrics) > MOST:
@@ -120,7 +126,7 @@ def measured(metrics: Mapping[str, Metric], batch_size: int, *, averages: bool =
 
 
 def _problem(metric: Metric) -> str:
-    """Why it can't be used; empty if it can."""
+    """Returns the reason why a metric can't be used, or an empty text if it can."""
     if problem := interface_problem(metric, Metric, "a metric"):
         return problem
     if metric.best not in ("min", "max"):

@@ -1,4 +1,4 @@
-"""Numbers of all members in one: a member that is frozen has none, which is NaN; members in words. Free of torch."""
+"""Combines and names values of an ensemble's members (its networks). A frozen member's value is NaN. Free of torch."""
 
 from __future__ import annotations
 
@@ -8,28 +8,30 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-MEMBERS = "members"  # in a record of metrics.jsonl: lists by name, in the order of the members
+MEMBERS = "members"  # key of a record of metrics.jsonl: lists of the members' values, by name
 
 
 def median_of(values: Iterable[float]) -> float:
-    """Returns the median of those that are numbers; NaN if none is."""
+    """Returns the median of the values that are not NaN, or NaN if all are."""
     numbers = [value for value in values if not math.isnan(value)]
     return median(numbers) if numbers else math.nan
 
 
 def of_members(name: str, values: Sequence[float]) -> dict[str, float]:
-    """A number of each member by its name in the records of a run, `member.M.NAME`; nothing if there is one member."""
+    """Returns each member's value under its name in the records of a run, `member.M.NAME`. Returns nothing if there is
+    only one member."""
     return {f"member.{m}.{name}": value for m, value in enumerate(values)} if len(values) > 1 else {}
 
 
 def member_of(name: str) -> tuple[int, str] | None:
-    """The inverse: of a name in the records, member and name; None if it is no member's."""
+    """Splits a name `member.M.NAME` of a run's records into member number and name. Returns None for any other name."""
     match = _OF_A_MEMBER.fullmatch(name)
     return None if match is None else (int(match[1]), match[2])
 
 
 def of_member(record: Mapping[str, Any], member: int) -> dict[str, Any]:
-    """A record of metrics.jsonl as the member's own run would have it; of a run of one network it is that."""
+    """Returns a record of metrics.jsonl with one member's own values, as a run of this member alone would have written
+    it. A record of a run of one network stays as it is."""
     own = {name: value for name, value in record.items() if name != MEMBERS}
     lists = record.get(MEMBERS)
     for name, values in lists.items() if isinstance(lists, dict) else ():
@@ -39,7 +41,8 @@ def of_member(record: Mapping[str, Any], member: int) -> dict[str, Any]:
 
 
 def named(members: Collection[int]) -> str:
-    """Members by number, ascending, for a line: three or more in a row as `4 to 9`."""
+    """Returns a text that names the members, ascending. Three or more consecutive numbers become a range, such as `4 to
+    9`."""
     runs: list[list[int]] = []
     for member in sorted(members):
         if runs and runs[-1][-1] + 1 == member:

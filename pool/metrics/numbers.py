@@ -1,4 +1,4 @@
-"""The numbers that a task's metrics make of arrays."""
+"""Computes the values of a task's metrics from the collected arrays."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pool.metrics.metric import Metric
 
 
 def numbers_of(metrics: Mapping[str, Metric], collected: Mapping[str, npt.NDArray[Any]]) -> dict[str, float]:
-    """Returns the value of each metric, of arrays that it may only read. Raises PluginError for what is no number, and
-    whatever the metrics' code raises."""
+    """Returns the value of each metric by name. Metrics get read-only views of the arrays. Raises PluginError if a
+    value is no number, and whatever the metrics' code raises."""
     arrays = {name: array.view() for name, array in collected.items()}
     for array in arrays.values():
         array.flags.writeable = False
@@ -21,6 +21,7 @@ def numbers_of(metrics: Mapping[str, Metric], collected: Mapping[str, npt.NDArra
 
 
 def _number(name: str, metric: Metric, value: object) -> float:
+    """Converts a metric's value to float. Raises PluginError if it is no number."""
     try:
         return float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""The batches of one validation, and the mean of what each of them gives."""
+"""Divides the samples of one validation into batches, and averages the batches' values."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from statistics import fmean
 
 @dataclass(frozen=True)
 class ValidationPass:
-    """The samples that a validation takes: whole batches, of which the last may be smaller if `ends` says that the
-    stream has no more (train.validation_batches = "all")."""
+    """Describes the samples of one validation and how they are cut into batches. Batches are whole. Only if `ends` says
+    that the stream has no more samples (train.validation_batches = "all") may the last one be smaller."""
 
     samples: int
     batch_size: int
@@ -18,14 +18,15 @@ class ValidationPass:
 
     @property
     def batches(self) -> int:
+        """The number of batches."""
         return -(-self.samples // self.batch_size)
 
     def size(self, batch: int) -> int:
-        """Returns the samples of a batch."""
+        """Returns the number of samples in batch number `batch`."""
         return min(self.batch_size, self.samples - batch * self.batch_size)
 
     def mean(self, values: Sequence[float]) -> float:
-        """The mean over all samples; `values`: of each batch its mean."""
+        """Returns the mean over all samples, given the mean of each batch in order. Batches count by their sizes."""
         if self.samples % self.batch_size == 0:
             return fmean(values)
         return fmean(values, weights=[self.size(batch) for batch in range(self.batches)])

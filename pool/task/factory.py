@@ -1,5 +1,5 @@
-"""Makes a run's task and its models, alike in every process of the run, and compares the task with what the runtime
-will call (pool.task.task) before a run begins."""
+"""Makes a run's task and its models, alike in every process of the run. Before a run begins, checks that the task has
+the methods that the runtime will call (pool.task.task)."""
 
 from __future__ import annotations
 
@@ -20,20 +20,21 @@ from pool.task.registry import task_module
 from pool.task.start import own_model
 from pool.task.task import MeasuredTask, Task
 
-MOST_NUMBERS = 1 << 30  # bytes: larger models are built without numbers where none are needed
+MOST_NUMBERS = 1 << 30  # bytes; larger models are built on the meta device where no numbers are needed
 _FACTORIES = frozenset(
     {torch.arange, torch.empty, torch.eye, torch.full, torch.linspace, torch.ones, torch.rand, torch.randint}
     | {torch.randn, torch.randperm, torch.zeros}
 )
-_NOT_ON_META = ("generator", "pin_memory")  # arguments of theirs
+_NOT_ON_META = ("generator", "pin_memory")  # arguments of these functions that the meta device does not take
 
 
 class TooManyNumbersError(BaseException):
-    """A model is larger than it may be. No Exception: a task's own code does not catch it."""
+    """Says that a model is larger than allowed. It is no Exception, so that a task's own code does not catch it."""
 
 
 class Allowance(TorchFunctionMode):
-    """Raises TooManyNumbersError before a tensor is made with which those made inside have more than so many bytes."""
+    """Limits the bytes of the tensors that torch's factory functions make inside this context. Raises
+    TooManyNumbersError before a tensor is made that would exceed the limit."""
 
     def __init__(self, nbytes: int) -> None:
         super().__init__()
@@ -42,6 +43,7 @@ class Allowance(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Iterable[type], args: Any = (), kwargs: Any = None
     ) -> Any:
+        """Counts the bytes of the tensor that a factory function would make, by making it on the meta device first."""
         kwargs = kwargs or {}
         if func in _FACTORIES and "out" not in kwargs and str(kwargs.get("device")) != "meta":
             shown = {key: value for key, value in kwargs.items() if key not in _NOT_ON_META}
@@ -53,8 +55,9 @@ class Allowance(TorchFunctionMode):
 
 
 def make_task(name: str, model: Any, loss: Any, seed: int = 0) -> Task:
-    """`model` and `loss`: those sections of the config; `seed`: of what the task draws at once. Raises ConfigError for
-    what is no task, and whatever the task's own code raises."""
+    """Returns the task `name`, made from the config's sections `model` and `loss`. Seeds all generators with `seed`
+    first, as the task may draw numbers when it is made. Raises ConfigError if the result is no task, and whatever the
+    task's own code raises."""
     module = task_module(name)
     seed_all(seed)
     task = module.create_task(own_model(model), loss)
@@ -66,13 +69,14 @@ def make_task(name: str, model: Any, loss: Any, seed: int = 0) -> Task:
 
 
 def build_model(task: Task, seed: int, *, on_meta: bool = False) -> nn.Module:
-    """Returns a new model, the same one whenever it is called; `on_meta`: its tensors have no numbers. Raises whatever
-    the task's own code raises."""
+    """Returns a new model of the task. The same seed gives the same model in each call. With `on_meta` its tensors are
+    on torch's meta device and have no numbers. Raises whatever the task's own code raises."""
     seed_all(seed)
     with torch.device("meta") if on_meta else nullcontext():
         return task.build_model()
 
 
 def metrics_of(task: Task, schema: BatchSchema) -> Mapping[str, Metric]:
-    """The task's numbers by name; none if it has no metrics. Raises whatever the task's own code raises."""
+    """Returns the task's metrics by name, or an empty mapping if it has none. Raises whatever the task's own code
+    raises."""
     return task.metrics(schema) if isinstance(task, MeasuredTask) else {}

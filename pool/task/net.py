@@ -1,4 +1,4 @@
-"""The settings that one network's task, model and loss are made with: what a process needs that computes with it."""
+"""Reads the settings from which a process makes the task, model and loss of one network."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ from pool.task.start import model_class
 
 @dataclass(frozen=True)
 class Net:
+    """The settings of one network: the name of its task, its sections `model` and `loss`, and its seed."""
+
     task: str
     model: Section
     loss: Section
-    seed: int  # of the first weights and of dropout
+    seed: int  # seed of the first weights and of dropout
 
 
 def read_net(tree: Mapping[str, Any]) -> Net:
-    """Reads what a document holds of one."""
+    """Returns the settings of one network from a process's start document, given as a mapping. The sections are
+    validated again."""
     module = task_module(tree["task"])
     model, loss = (json.dumps(tree[section]) for section in ("model", "loss"))
     return Net(

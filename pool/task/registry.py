@@ -1,4 +1,5 @@
-"""Finds a task by name. Free of torch: a task's module names its config at once and its model lazily."""
+"""Finds the module of a task by the task's name, and its model section and commands. Free of torch: a task's module
+imports its config at once and its model when it is needed."""
 
 from __future__ import annotations
 
@@ -30,15 +31,20 @@ TASKS = Registry(
 
 
 class TaskModule(Protocol):
-    """The names that a task's module must offer. Importing it must not import torch; calling `create_task` may.
+    """Defines the names that a task's module must offer. Importing the module must not import torch. Calling
+    `create_task` may.
 
-    Beside these it may have EXPORT_SUFFIX, the ending of an exported file's name, and, if it comes with the program,
-    COMMANDS, the name of a module with `register(app)` that adds commands to `pool`, and NETWORKS, the name of a module
-    with a chess engine's networks (pool.tasks.chess.network.Family). SCORE_UNIT is the unit of its networks'
-    outputs, as sources name those of scores, and SCORE_SCALES has what scores of other units are multiplied by for it.
+    A module may also have these names:
 
-    And it may have `complete_model(model, data)`, if its model's settings follow in part from those of the data: the
-    section `model` as it is given, and the source's own section, make the section of the run. Raises ValueError.
+    EXPORT_SUFFIX is the ending of an exported file's name. SCORE_UNIT is the unit of the networks' outputs, in the
+    words that sources use for units of scores. SCORE_SCALES maps each other unit to the factor that converts scores to
+    SCORE_UNIT.
+
+    `complete_model(model, data)` is for a model whose settings follow in part from those of the data. It returns the
+    section `model` of the run, given that section as the user wrote it and the source's own section. Raises ValueError.
+
+    A task that comes with the program may have COMMANDS, the name of a module whose `register(app)` adds commands to
+    `pool`, and NETWORKS, the name of a module that reads a chess engine's networks (pool.tasks.chess.network.Family).
     """
 
     ModelConfig: type[Section]
@@ -48,8 +54,8 @@ class TaskModule(Protocol):
 
 
 def task_module(name: str) -> TaskModule:
-    """The module of a bundled task, the module of that dotted name, or what offers the same: a class of tasks, or a
-    task, in a module (`module:Class`). Raises ConfigError."""
+    """Returns the module of a task. `name` is that of a bundled task, a dotted module name, or `module:Class` for a
+    class of tasks (or a task) in a module. Raises ConfigError."""
     if name in RENAMED:
         raise ConfigError(f'task: {name} is called {RENAMED[name]} now: write task = "{RENAMED[name]}"')
     try:
@@ -64,15 +70,16 @@ def task_module(name: str) -> TaskModule:
 
 
 def completed_model(module: TaskModule, model: Section, data: Section | None) -> Section:
-    """The section `model` with what follows from the source's own section. Raises ValueError."""
+    """Returns the section `model`, completed by the settings that follow from `data`, the source's own section. Raises
+    ValueError."""
     complete = getattr(module, "complete_model", None)
     return model if complete is None else cast(Section, complete(model, data))
 
 
 def command_groups() -> Iterator[CommandGroup]:
-    """The commands of the tasks that come with the program."""
+    """Yields the command groups of the bundled tasks, each group once."""
     offered = (getattr(task_module(name), "COMMANDS", None) for name in TASKS.bundled)
-    for commands in dict.fromkeys(name for name in offered if name is not None):  # tasks may share theirs
+    for commands in dict.fromkeys(name for name in offered if name is not None):  # tasks may share a module
         yield load(commands, ours=True)
 
 
@@ -82,7 +89,7 @@ def is_bundled(name: str) -> bool:
 
 
 def _problem(module: Any) -> str:
-    """Why it is no TaskModule; empty if it is."""
+    """Returns the reason why `module` is no TaskModule, or an empty text if it is one."""
     for name in ("ModelConfig", "LossConfig", "create_task"):
         if not hasattr(module, name):
             return f"has no {name}"

@@ -1,4 +1,5 @@
-"""A task that is one class, or one object, in a module: what a task's module must offer, made of it. Free of torch.
+"""Lets one class, or one object, in a module be a task: makes from it the names that a task's module must offer. Free
+of torch.
 
 class MyTask(pool.Task):
     class ModelConfig(loader.Section): ...     # the keys of [model]; none if it is left out
@@ -18,7 +19,7 @@ _SETTINGS = ("model", "loss")
 
 
 class SingleTask:
-    """`pool.task.registry.TaskModule`, of a class of tasks or of a task."""
+    """Adapts a class of tasks, or one task object, to the interface pool.task.registry.TaskModule."""
 
     def __init__(self, task: Any) -> None:
         self.ModelConfig = getattr(task, "ModelConfig", Section)
@@ -27,20 +28,21 @@ class SingleTask:
         self._task = task
 
     def create_task(self, model: Any, loss: Any) -> Any:
-        """A new object of the class; an object is the task itself."""
+        """Returns a new object of the task's class. If a task object was given, returns that object."""
         if not isinstance(self._task, type):
             return self._task
         return self._task(model, loss) if _takes_settings(self._task) else self._task()
 
 
 def as_module(task: Any) -> Any:
-    """`found`, or what makes a module's names of it if it is a task or a class of them."""
+    """Returns `task` wrapped in a SingleTask if it is a task or a class of tasks. Returns anything else, such as a
+    module, as it is."""
     is_task = not isinstance(task, ModuleType) and hasattr(task, "build_model") and not hasattr(task, "create_task")
     return SingleTask(task) if is_task else task
 
 
 def _takes_settings(cls: type) -> bool:
-    """Returns whether it has an __init__ of its own that takes both sections. That of a Protocol takes anything, and
-    fails."""
+    """Returns whether the class has an `__init__` that accepts the sections `model` and `loss`. The `__init__` of a
+    Protocol does not count, as it accepts anything and then fails."""
     own = next(base for base in cls.__mro__ if "__init__" in vars(base))
     return not getattr(own, "_is_protocol", False) and not call_problem(cls, _SETTINGS)

@@ -1,8 +1,8 @@
-"""`model.start_from`: a run that begins with the weights of another one's checkpoint, for any task.
+"""Handles `model.start_from`: a run whose first weights come from another run's checkpoint.
 
-Every task has the key. A folder is a checkpoint, or a run, and the runtime's to load: weights by name and shape, with
-data, batch size, optimizer and schedule of the new run. What is no folder is the task's, if its ModelConfig has the key
-too (nnue: a .nnue file). Free of torch.
+Every task has this key. If its value is a folder, a checkpoint or a run, the runtime loads the weights by name and
+shape. Data, batch size, optimizer and schedule are those of the new run. If its value is a file, the task loads it,
+provided that its ModelConfig has the key too (such as a .nnue file). Free of torch.
 """
 
 from __future__ import annotations
@@ -29,36 +29,39 @@ _START_FROM = Annotated[
 
 
 def model_class(module: TaskModule) -> type[Section]:
-    """The section `model` of a task, with the key that every task has."""
+    """Returns the class of a task's section `model`, with the key `start_from` added if the task's own class lacks
+    it."""
     own = module.ModelConfig
     return own if KEY in own.model_fields else _with_start(own)
 
 
 @cache
 def _with_start(own: type[Section]) -> type[Section]:
+    """Returns a subclass of a task's section that has the key `start_from`."""
     return create_model(own.__name__, __base__=own, start_from=(_START_FROM, None))
 
 
 def own_model(model: Section) -> Section:
-    """The section as the task gets it: without a folder to start from."""
+    """Returns the section `model` as the task gets it: without a folder to start from, as the runtime loads that."""
     return model if start_folder(model) is None else of_a_resumed_run(model)
 
 
 def of_a_resumed_run(model: Section) -> Section:
-    """The section without what a run begins with, which may be gone by now."""
+    """Returns the section `model` without `start_from`. A resumed run does not need those first weights, whose file or
+    folder may no longer exist."""
     return model.model_copy(update={KEY: None})
 
 
 def start_folder(model: Section) -> Path | None:
-    """The folder that the run is to start from, if it is to start from one."""
+    """Returns the folder that `start_from` names, or None if it names a file or nothing."""
     text = getattr(model, KEY, None)
     path = Path(os.path.expanduser(text)) if text else None  # noqa: PTH111 (that of Path raises)
     return path if path is not None and path.is_dir() else None
 
 
 def start_checkpoint(model: Section, module: TaskModule, task: str) -> Path | None:
-    """The checkpoint that the run is to start from; None for a file, which is the task's. Raises ConfigError if the
-    task reads none, CheckpointError."""
+    """Returns the checkpoint that the run is to start from, or None if `start_from` names a file, which the task reads,
+    or nothing. Raises CheckpointError, and ConfigError for a file if the task reads none."""
     if (folder := start_folder(model)) is not None:
         return locate(folder)
     text = getattr(model, KEY)
@@ -68,7 +71,8 @@ def start_checkpoint(model: Section, module: TaskModule, task: str) -> Path | No
 
 
 def check_starts(run: Section, members: Sequence[Section], module: TaskModule, task: str) -> None:
-    """A folder is for all members; a file, which the task reads, may be a member's own. Raises ConfigError."""
+    """Checks `start_from` of an ensemble's members against that of the run. A folder must be the same for all members.
+    A file, which the task reads, may differ. Raises ConfigError."""
     for m, model in enumerate(members):
         if getattr(model, KEY) == getattr(run, KEY):
             continue

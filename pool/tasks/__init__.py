@@ -1,1 +1,1 @@
-"""The tasks that come with the pool, a package each, found by name."""
+"""The tasks that come with the pool, each in a package of its own."""

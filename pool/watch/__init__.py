@@ -1,4 +1,4 @@
-"""A page in the browser that shows runs (`pool watch`): what their folders hold, now or as a file to send.
+"""Shows runs on a page in the browser (`pool watch`): what their folders hold, live or as a file to send.
 
-It runs in a process of its own, which reads run folders and writes nothing there. Free of torch.
+It is a process of its own that reads run folders and writes nothing there. Free of torch.
 """

@@ -1,4 +1,4 @@
-"""The contents of the page, as plain data that JSON can hold: what the folders of runs say now."""
+"""Collects the contents of the page from the folders of runs, as plain data that JSON can hold."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _RATE = "samples_per_second"
 
 
 class Watch:
-    """The runs in some folders, read again at each look; of a file that grows, only what has come since."""
+    """Reads the runs in some folders again and again. Of a file that grows, only the new part is read."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
         self._folders = folders
         self._histories: dict[Path, _History] = {}
 
     def look(self) -> dict[str, Any]:
-        """Returns the page's contents. Folders that are no run's are named in `notes`."""
+        """Returns the page's present contents. Folders that are no run's are named in `notes`."""
         runs: list[tuple[Path, Run, _History]] = []
         notes: list[str] = []
         for folder in self._found(notes):
@@ -46,13 +46,14 @@ class Watch:
         return _contents(runs, notes)
 
     def check(self) -> None:
-        """Raises ConfigError for a folder that is no run's and holds none."""
+        """Checks that each folder is a run's or holds runs. Raises ConfigError."""
         for folder in run_folders(self._folders):
             if folder in self._folders:
                 read_run(folder, lambda _: ())
 
     def _found(self, notes: list[str]) -> Iterator[Path]:
-        """Yields the folders of runs, each once; a folder that holds runs may have more of them than before."""
+        """Yields the folders of runs, each once. Looks for new runs in folders that hold some. Errors are added to
+        `notes`."""
         found: dict[Path, None] = {}
         for folder in self._folders:
             try:
@@ -63,14 +64,15 @@ class Watch:
 
 
 class _History:
-    """The metrics of one run: curves of few points, and the records that say where the run is."""
+    """The metrics of one run so far: curves of few points, all validations, and the newest steps."""
 
     def __init__(self) -> None:
         self._file: RecordFile | None = None
         self._forget()
 
     def read(self, path: Path) -> list[Mapping[str, Any]]:
-        """Returns all validations and the newest steps, in order. Raises ConfigError."""
+        """Reads the new records of metrics.jsonl, and returns the records of all validations and of the newest steps,
+        in order of steps. Raises ConfigError."""
         if self._file is None:
             self._file = RecordFile(path)
         if not self._file.goes_on():
@@ -93,7 +95,7 @@ class _History:
 
 
 def _numbers(record: Mapping[str, Any]) -> dict[str, float]:
-    """Returns the numbers of a record by name, those of members as `member.M.NAME`."""
+    """Returns the numbers of a record by name. Those of members are called `member.M.NAME`."""
     numbers = {name: value for name, value in record.items() if name != MEMBERS}
     for name, values in record.get(MEMBERS, {}).items():
         numbers |= of_members(name, values)
@@ -101,13 +103,14 @@ def _numbers(record: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _inverted(numbers: dict[str, float]) -> dict[str, float]:
-    """With seconds in place of speeds, whose mean over steps is no speed. The speed of a life's first step is not
-    known."""
+    """Replaces the speed by the seconds for a sample, as a mean over steps of seconds is meaningful and that of speeds
+    is not. The value is NaN where the speed is not known, at the first step after a start."""
     rate = numbers.get(_RATE, 0.0)
     return {**numbers, _RATE: 1 / rate if rate > 0 else math.nan}
 
 
 def _contents(runs: Sequence[tuple[Path, Run, _History]], notes: Sequence[str]) -> dict[str, Any]:
+    """Returns the contents of the whole page."""
     keys = differing([run.config for _, run, _ in runs])
     return {
         "notes": [*notes, *incomparable([run for _, run, _ in runs])],
@@ -117,6 +120,7 @@ def _contents(runs: Sequence[tuple[Path, Run, _History]], notes: Sequence[str]) 
 
 
 def _run(folder: Path, run: Run, history: _History, keys: Sequence[str]) -> dict[str, Any]:
+    """Returns what the page shows of one run: status, curves, members, processes, checkpoints."""
     steps = history.steps.columns()
     steps[_RATE] = [1 / seconds if seconds else None for seconds in steps.get(_RATE, ())]
     changes = read_changes(folder, run.status.started if run.status else 0.0)
@@ -144,14 +148,14 @@ def _run(folder: Path, run: Run, history: _History, keys: Sequence[str]) -> dict
 
 
 def _member(member: Run, keys: Sequence[str]) -> dict[str, Any]:
-    """Returns a member's settings, and the numbers that tell it from the others."""
+    """Returns the numbers and settings of one member in which it differs from the others."""
     numbers = as_data(member, ())
     wanted = ("member", "best_validation_loss", "best_validation_step", "last_loss")
     return {**{name: numbers[name] for name in wanted}, "settings": setting_texts(member, keys)}
 
 
 def _checkpoints(folder: Path) -> dict[str, Any]:
-    """Returns the steps of the checkpoints, and which is the newest and which the best; -1: none."""
+    """Returns the steps of a run's checkpoints, and those of the newest and the best one, or -1 if there is none."""
     place = folder / FOLDER
     with suppress(OSError):
         steps = [int(path.name.rpartition("-")[2]) for path in checkpoints(place)]
@@ -160,6 +164,7 @@ def _checkpoints(folder: Path) -> dict[str, Any]:
 
 
 def _network(folder: Path) -> dict[str, Any] | None:
-    """Returns what a stage of a recipe ended with; None if it has no network, or is none."""
+    """Returns the network that a stage of a recipe ended with. Returns None if there is none, or the run is no
+    stage."""
     network = network_of(folder)
     return None if network is None else {"name": network.name, "tested": is_tested(folder)}

@@ -1,4 +1,4 @@
-"""Curves with few points, of however many records."""
+"""Keeps curves of any number of records with few points."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import math
 import sys
 from collections.abc import Mapping
 
-MOST_POINTS = 1000  # more than a chart has pixels for
+MOST_POINTS = 1000  # of a curve: a chart has fewer pixels
 _LARGEST = sys.float_info.max
 
 
 class Curves:
-    """Numbers by name; a point is the mean over `span` records that follow one another, which doubles when there are
-    too many points."""
+    """Curves by name. Each point is the mean over `span` consecutive records. The span doubles whenever there are too
+    many points."""
 
     def __init__(self) -> None:
         self._span = 1
-        self._in_newest = 0  # records in the newest point
-        self._points: list[dict[str, tuple[float, int]]] = []  # sum and count of what is a finite number
+        self._in_newest = 0  # number of records in the newest point
+        self._points: list[dict[str, tuple[float, int]]] = []  # by name: sum and count of finite numbers
 
     def add(self, numbers: Mapping[str, float]) -> None:
-        """One more record."""
+        """Adds the numbers of one more record."""
         if self._in_newest == self._span or not self._points:
             if len(self._points) == MOST_POINTS:
                 self._halve()
@@ -30,11 +30,13 @@ class Curves:
         self._in_newest += 1
 
     def columns(self) -> dict[str, list[float | None]]:
-        """Returns a list of each name, all of the same length; None where a point has no number."""
+        """Returns the points of each curve, lists of the same length. A point is None where its records have no finite
+        number."""
         names = dict.fromkeys(name for point in self._points for name in point)
         return {name: [_mean(point.get(name)) for point in self._points] for name in names}
 
     def _halve(self) -> None:
+        """Merges each two consecutive points into one."""
         for one, other in zip(self._points[::2], self._points[1::2], strict=True):
             _add(one, other)
         del self._points[1::2]
@@ -42,6 +44,7 @@ class Curves:
 
 
 def _add(point: dict[str, tuple[float, int]], numbers: Mapping[str, tuple[float, int]]) -> None:
+    """Adds sums and counts, by name, to those of a point."""
     for name, (total, count) in numbers.items():
         before, counted = point.get(name, (0.0, 0))
         point[name] = (before + total, counted + count)

@@ -1,4 +1,4 @@
-"""The lives of a run's processes, as the supervisor's log tells them (`pool.supervisor.process_table` writes it)."""
+"""Reads the lives of a run's processes from the supervisor's log, which `pool.supervisor.process_table` writes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ _LINE = re.compile(
     rf"(?P<process>coordinator|feeder|worker \d+) \(incarnation (?P<incarnation>\d+)\): "
     rf"(?P<stage>{'|'.join(stage.value for stage in Stage)}): (?P<why>.*)"
 )
-_MOST = 100_000  # lines that are looked at, the newest
+_MOST = 100_000  # number of newest lines of the log that are read
 _NORMAL_END = "it exited with code 0"
 
 
 @dataclass(frozen=True)
 class Change:
+    """A process entered a stage of its life. `incarnation` counts the starts of the same process."""
+
     time: float  # seconds since 1970
     process: str
     incarnation: int
@@ -34,23 +36,26 @@ class Change:
 
 @dataclass(frozen=True)
 class Death:
+    """A process died unexpectedly."""
+
     time: float
     process: str
     incarnation: int
     why: str
-    then: str = ""  # what became of its successor
+    then: str = ""  # what the supervisor did next, such as a restart; empty if the log does not say
 
 
 @dataclass
 class Lane:
-    """One process: its stages one after the other, each until the next begins."""
+    """The stages of one process in order. Each lasts until the next begins."""
 
     process: str
     changes: list[Change] = field(default_factory=list)
 
 
 def read_changes(run: Path, since: float = 0.0) -> list[Change]:
-    """Returns the changes of stages since a moment, in order; of a log that can't be read none."""
+    """Returns the changes of stages since a time (seconds since 1970), in order. Returns none if the log can't be
+    read."""
     try:
         fd = open_regular(run / LOG, os.O_RDONLY | os.O_NOFOLLOW)
     except OSError:
@@ -64,7 +69,7 @@ def read_changes(run: Path, since: float = 0.0) -> list[Change]:
 
 
 def lanes(changes: Sequence[Change]) -> list[Lane]:
-    """Returns a lane for each process: coordinator, feeder, workers."""
+    """Groups the changes by process: coordinator, feeder, workers."""
     by_process: dict[str, Lane] = {}
     for change in changes:
         by_process.setdefault(change.process, Lane(change.process)).changes.append(change)
@@ -72,10 +77,11 @@ def lanes(changes: Sequence[Change]) -> list[Lane]:
 
 
 def deaths(changes: Sequence[Change]) -> list[Death]:
-    """Returns the deaths that no run plans, in order: with why the process was killed, if the supervisor did it."""
+    """Returns the unexpected deaths, in order. If the supervisor killed the process, its reason comes first in
+    `why`."""
     found: list[Death] = []
-    newest: dict[str, Change] = {}  # by process
-    dead: dict[str, int] = {}  # which of `found` is a process's newest
+    newest: dict[str, Change] = {}  # newest change of each process
+    dead: dict[str, int] = {}  # index in `found` of each process's newest death
     for change in changes:
         before = newest.get(change.process)
         newest[change.process] = change
@@ -89,7 +95,7 @@ def deaths(changes: Sequence[Change]) -> list[Death]:
 
 
 def _newest(fd: int, since: float) -> Iterator[Change]:
-    """Yields changes from the newest back."""
+    """Yields the changes since a time from the newest back, as far as a limit of lines."""
     for number, (_, line) in enumerate(lines_from_the_end(fd)):
         change = _change_in(line.decode(errors="replace"))
         if change is not None:
@@ -99,7 +105,7 @@ def _newest(fd: int, since: float) -> Iterator[Change]:
 
 
 def _change_in(line: str) -> Change | None:
-    """Parses a line; None if it tells something else."""
+    """Parses a line of the log. Returns None if it does not report a change of stage."""
     if (match := _LINE.match(line)) is None:
         return None
     try:

@@ -1,7 +1,8 @@
-"""The page: one file of HTML with its styles, its scripts and the contents in it, which loads nothing from elsewhere.
+"""Builds the page: one HTML file that contains its styles, its scripts and the contents, and loads nothing from
+elsewhere.
 
-Its policy (Content-Security-Policy) lets these scripts run and no others, whatever text the contents hold. The charts
-are uPlot's (https://github.com/leeoniya/uPlot, MIT), a copy of which lies in `uplot` with its licence.
+Its Content-Security-Policy lets these scripts run and no others, whatever text the contents hold. The charts are drawn
+by uPlot (https://github.com/leeoniya/uPlot, MIT), a copy of which lies in `uplot` with its licence.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from typing import Any
 
 
 def as_json(contents: Mapping[str, Any]) -> str:
-    """Formats contents, in letters that no HTML gives a meaning."""
+    """Formats the contents as JSON without any `<`, so that no text in it can end the page's script."""
     return json.dumps(contents, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
 def page_of(contents: Mapping[str, Any], *, live: bool = False) -> str:
-    """Returns the page; `live`: it asks its server for new contents."""
+    """Returns the page as HTML. With `live` it asks its server for new contents."""
     script, library, style = _text("page.js"), _text("uplot/uPlot.iife.min.js"), _style()
     policy = [
         "default-src 'none'",
@@ -52,4 +53,5 @@ def _text(name: str) -> str:
 
 
 def _hash(text: str) -> str:
+    """Returns the hash of a script or style in the form of a Content-Security-Policy."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

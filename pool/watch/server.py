@@ -1,8 +1,8 @@
-"""The server of the page. It answers two addresses from memory: no file of the machine can be asked for by its name.
+"""Serves the page over HTTP. It answers two addresses from memory, and no file of the machine can be requested by name.
 
-Other users of the machine must not read the answers, nor other sites through the user's browser. So every request needs
-the token of the address that `pool watch` prints, and a name for this server that is not its own is refused (DNS
-rebinding).
+Other users of the machine must not read the answers, nor may other sites through the user's browser. So every request
+needs the token of the address that `pool watch` prints. A request that calls this server by a foreign host name is
+refused (DNS rebinding).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pool.watch.page import as_json, page_of
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
-LOOK_SECONDS = 1.0  # between two looks at the folders, however many browsers ask
+LOOK_SECONDS = 1.0  # shortest time between two reads of the folders, however many browsers ask
 _TOKEN = "token"
 _HOST = re.compile(r"([\w.-]+|\[[\da-fA-F:.]+\])(?::\d+)?", re.ASCII)
 _HEADERS = {
@@ -39,13 +39,14 @@ _HEADERS = {
 
 
 class PageServer:
-    """Answers from `start` on. `url`: what the user opens, with the token."""
+    """An HTTP server for the page. `url` is the address that the user opens, with the token."""
 
     def __init__(
         self, watch: Watch, host: str, port: int, *, allowed_names: Sequence[str] = (), token: str | None = None
     ) -> None:
-        """`port`: 0 for any that is free; `allowed_names`: more host names under which a proxy may show the page;
-        `token`: None: a new one. Raises UnavailableError if the address can't be had."""
+        """Opens the address. `port` 0 takes any free one. `allowed_names` are further host names under which a proxy
+        may show the page. Without a `token` a new one is made. Raises UnavailableError if the address can't be
+        opened."""
         self._watch = watch
         self._lock = threading.Lock()
         self._looked = -LOOK_SECONDS
@@ -59,14 +60,15 @@ class PageServer:
         self.url = f"http://{bracketed(host)}:{port}/?{_TOKEN}={self._token}"
 
     def serve(self) -> None:
-        """Answers until `stop`, or Ctrl-C."""
+        """Answers requests until `stop` is called or Ctrl-C is pressed."""
         self._server.serve_forever()
 
     def stop(self) -> None:
-        """Ends `serve`; from another thread."""
+        """Ends `serve`. To be called from another thread."""
         self._server.shutdown()
 
     def _answer(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        """Answers one request (WSGI), with the security headers."""
         request = Request(environ)
         try:
             self._check(request)
@@ -77,7 +79,8 @@ class PageServer:
         return response(environ, start_response)
 
     def _check(self, request: Request) -> None:
-        """Raises HTTPException for a request that is not from the page or its user."""
+        """Checks the method, host name and token of a request. Raises HTTPException if it is not from the page or its
+        user."""
         if request.method not in ("GET", "HEAD"):
             raise MethodNotAllowed(("GET", "HEAD"), "only GET is answered")
         if not self._is_own_name(request.environ.get("HTTP_HOST", "")):
@@ -90,8 +93,10 @@ class PageServer:
             raise Forbidden("the token is missing or wrong: open the address that pool watch has printed")
 
     def _response(self, request: Request) -> Response:
-        if request.path == "/" and _TOKEN in request.args:  # out of the address, which lands in histories
-            # Both relative to what the browser has opened: a proxy may show the page at any path.
+        """Returns the page or its contents. An address with the token is redirected to one without, and the token moves
+        to a cookie. Raises NotFound for any other path."""
+        if request.path == "/" and _TOKEN in request.args:  # browsers keep addresses in their history
+            # Location and cookie path are relative to the opened address: a proxy may show the page at any path.
             response = Response("", 303, {"Location": "./"})
             response.set_cookie(self._cookie, self._token, path=None, httponly=True, samesite="Strict")
             return response
@@ -104,7 +109,7 @@ class PageServer:
         raise NotFound("there is nothing here; the page is at /")
 
     def _look(self) -> Mapping[str, Any]:
-        """Returns the contents, at most as old as LOOK_SECONDS."""
+        """Returns the contents, read again if they are older than LOOK_SECONDS."""
         with self._lock:
             if (now := time.monotonic()) >= self._looked + LOOK_SECONDS:
                 self._looked = now
@@ -112,7 +117,8 @@ class PageServer:
             return self._contents
 
     def _is_own_name(self, host: str) -> bool:
-        """Tells whether the user may have typed this name; another site can't take an address for its name."""
+        """Returns whether the host name of a request is one of this server's, or an IP address, which no other site can
+        have as its name."""
         if (match := _HOST.fullmatch(host)) is None:
             return False
         name = match[1].strip("[]").lower()

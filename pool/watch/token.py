@@ -1,4 +1,4 @@
-"""The token in the page's address, and the names of hosts that may show it."""
+"""Reads or makes the token of the page's address, and checks host names that may show the page."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 from pool.config.secret_file import read_secret, write_secret
 from pool.errors import ConfigError
 
-_TOKEN = re.compile(r"[A-Za-z0-9._~-]{16,200}")  # letters that mean nothing in an address
+_TOKEN = re.compile(r"[A-Za-z0-9._~-]{16,200}")  # characters without a meaning in an address
 _NAME = re.compile(r"[\w-]+(\.[\w-]+)*", re.ASCII)
 
 
 def token_in(path: Path) -> str:
-    """Returns the token in a file, which is made with a new one if it is not there. Raises ConfigError."""
+    """Returns the token in a file. A file that does not exist is written with a new token. Raises ConfigError."""
     try:
         token = _read_or_make(path)
     except OSError as error:
@@ -28,14 +28,14 @@ def token_in(path: Path) -> str:
 
 
 def check_name(name: str) -> str:
-    """Returns a host's name. Raises ConfigError for what is none, such as an address with a port."""
+    """Checks that `name` is a host's name, without port and path, and returns it. Raises ConfigError."""
     if _NAME.fullmatch(name) is None:
         raise ConfigError(f"--allow-host: {name}; the name of a host is expected, without port and path")
     return name
 
 
 def _read_or_make(path: Path) -> str:
-    """Raises OSError, ConfigError."""
+    """Returns the text of the file, or writes a new token to it if it does not exist. Raises OSError or ConfigError."""
     try:
         return read_secret(path, "--token-file", 200)
     except FileNotFoundError:

@@ -1,1 +1,1 @@
-"""The ground of the tasks for chess, and no task itself: networks in integers, positions, kernels, training."""
+"""Code that the tasks for chess share: integer networks, positions, kernels, training. It is no task itself."""

@@ -1,9 +1,10 @@
-"""The layers behind the first one as one native operation: clipping, products or squares, and the layer stacks; and the
-same with the first layer itself, in one pass along the plan of the batch.
+"""Computes the layers behind a chess network's first one as one native CPU operation: clipping, products or squares,
+and the layer stacks (small layers, one stack for each output bucket). A second operation includes the first layer,
+computed along the plan of the batch.
 
-The same maths as the models' plain torch paths, which are its oracle and serve every other device and dtype; see
-pool/tasks/chess/cpu/layer_stacks.h and first_layers.h. Float32 on a CPU only. The same bits for any number of
-threads; the second has others than the first, in the last digits.
+Both do the same maths as the models' plain torch code, which tests compare them with, and which serves every other
+device and dtype. See pool/tasks/chess/cpu/layer_stacks.h and first_layers.h. Float32 on a CPU only. The bits do not
+depend on the number of threads. The results of the two operations differ in the last digits.
 """
 
 from __future__ import annotations
@@ -22,22 +23,23 @@ from pool.kernels.sparse import SparseInput
 from pool.nn.sparse_linear import SparseLinear
 from pool.tasks.chess.layer_stacks import Form
 
-_MIN_SAMPLES = 2048  # per thread: a piece is 1024, and starting a thread costs as much as some hundred samples
+_MIN_SAMPLES = 2048  # per thread: work is cut into pieces of 1024, and starting a thread costs some hundred samples
 
 
 def outputs(form: Form, accumulated: Tensor, parameters: Sequence[Tensor], borders: Sequence[int]) -> Tensor:
-    """[B] outputs of the stacks, samples borders[b] .. borders[b + 1] by stack b.
+    """Computes the outputs of the layer stacks, [B]. Samples borders[b] .. borders[b + 1] belong to stack b.
 
     accumulated [2 * B, l1]: the first layer's output, own perspectives first. parameters: weight and bias of each
-    hidden layer [S, outputs, inputs] and [S, outputs], and of the last [S, inputs] and [S].
+    hidden layer [S, outputs, inputs] and [S, outputs], and of the last layer [S, inputs] and [S], for S stacks.
     """
     out: Tensor = _Stacks.apply(form, accumulated, tuple(borders), *parameters)  # type: ignore[no-untyped-call]
     return out
 
 
 def serves_first_layer(form: Form, layer: SparseLinear, sparse: SparseInput) -> bool:
-    """Says whether `outputs_of_bags` computes this form behind `layer` over these bags: their rows are summed along a
-    plan, the layer's width is a multiple of 32, and the first hidden layer's of 16."""
+    """Returns whether `outputs_of_bags` can compute stacks of this form behind `layer` for these bags (the active
+    features of each perspective). The bags' rows must be summed along a plan, the layer's width must be a multiple of
+    32, and the first hidden layer's of 16."""
     return (
         kernels.backend_for(layer.weight) == "cpu"
         and layer.bias is not None
@@ -51,7 +53,8 @@ def serves_first_layer(form: Form, layer: SparseLinear, sparse: SparseInput) -> 
 def outputs_of_bags(
     form: Form, layer: SparseLinear, sparse: SparseInput, parameters: Sequence[Tensor], borders: Sequence[int]
 ) -> Tensor:
-    """`outputs` of what `layer` makes of the bags, own perspectives first."""
+    """Computes the outputs of `layer` and of the stacks behind it in one operation, [B]. The bags in `sparse` are all
+    own perspectives, then all the opponents'. The other arguments are those of `outputs`."""
     out: Tensor = _WithFirstLayer.apply(  # type: ignore[no-untyped-call]
         form, layer, sparse, tuple(borders), layer.weight, layer.bias, *parameters
     )
@@ -59,6 +62,8 @@ def outputs_of_bags(
 
 
 class _Stacks(torch.autograd.Function):
+    """The autograd function of `outputs`."""
+
     @staticmethod
     def forward(ctx: Any, form: Form, accumulated: Tensor, borders: tuple[int, ...], *parameters: Tensor) -> Tensor:
         samples = accumulated.shape[0] // 2
@@ -101,6 +106,9 @@ class _Stacks(torch.autograd.Function):
 
 
 class _WithFirstLayer(torch.autograd.Function):
+    """The autograd function of `outputs_of_bags`. In backward the layer decides where its table's gradient is
+    written."""
+
     @staticmethod
     def forward(
         ctx: Any,
@@ -182,6 +190,7 @@ class _WithFirstLayer(torch.autograd.Function):
 
 
 def _plan(weight: Tensor, sparse: SparseInput) -> _native.SparsePlan:
+    """Returns the plan along which the bags' rows are summed, which `serves_first_layer` has found."""
     plan = kernels.plan_of(weight, sparse)
     assert plan is not None
     return plan
@@ -193,6 +202,7 @@ def _threads_along(sparse: SparseInput, layer: SparseLinear) -> int:
 
 @lru_cache(maxsize=64)
 def _native_form(form: Form) -> _native.StackForm:
+    """Converts the description of the layers to the native code's type. Results are cached."""
     hidden = [
         (each.outputs, each.outputs if each.active is None else each.active, each.activation, each.square)
         for each in form.hidden

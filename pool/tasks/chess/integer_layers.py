@@ -1,4 +1,4 @@
-"""Layers of an exported network as its engine computes them: integers, which wrap. Free of torch."""
+"""Computes layers of an exported network as its engine does: with integers that wrap around. Free of torch."""
 
 from __future__ import annotations
 
@@ -12,28 +12,30 @@ from pool import _native
 from pool.tasks.chess.positions import Block
 from pool.tasks.chess.quantization import Ints
 
-Rows = Sequence[tuple[int, npt.NDArray[Any]]]  # of each table the feature of its first row, and its rows [R, columns]
+Rows = Sequence[tuple[int, npt.NDArray[Any]]]  # for each table: the feature of its first row, and its rows [R, columns]
 
 
 def sums_int16(tables: Rows, bias: npt.NDArray[np.int16], block: Block, threads: int = 1) -> npt.NDArray[np.int16]:
-    """Returns [2, n, columns], the own side's first: bias and rows of int8 or int16, modulo 2^16."""
+    """Adds up the bias and the table rows of each position's active features, modulo 2^16. Rows are int8 or int16.
+    Returns [2, n, columns], the own side's sums first."""
     out = np.empty((2, len(block.piece_count), len(bias)), np.int16)
     _native.integer_row_sums(tables, np.ascontiguousarray(bias), block.own, block.opponent, out, threads)
     return out
 
 
 def sums_int32(tables: Rows, block: Block, threads: int = 1) -> npt.NDArray[np.int32]:
-    """Returns [2, n, columns], the own side's first: rows of int32, modulo 2^32."""
+    """Adds up the int32 table rows of each position's active features, modulo 2^32. Returns [2, n, columns], the own
+    side's sums first."""
     out = np.empty((2, len(block.piece_count), tables[0][1].shape[1]), np.int32)
     _native.integer_row_sums(tables, None, block.own, block.opponent, out, threads)
     return out
 
 
 def products(inputs: npt.NDArray[Any], weight: npt.NDArray[Any], bias: npt.NDArray[Any] | None = None) -> Ints:
-    """Returns inputs * weight^T + bias modulo 2^32, [buckets, n, out].
+    """Computes an affine layer of each output bucket, inputs * weight^T + bias modulo 2^32. Returns [buckets, n, out].
 
-    inputs [n, in], or [buckets, n, in], of 0 to 2^32 - 1; weight [buckets, out, in] of int8 or int16; bias int32
-    [buckets, out], or zeros.
+    inputs: [n, in], or [buckets, n, in], of 0 to 2^32 - 1. weight: [buckets, out, in] of int8 or int16. bias: int32
+    [buckets, out]; None stands for zeros.
     """
     out = np.empty((len(weight), inputs.shape[-2], weight.shape[1]), np.int32)
     unsigned = inputs if inputs.dtype in (np.uint16, np.uint32) else inputs.astype(np.uint32)
@@ -44,7 +46,11 @@ def products(inputs: npt.NDArray[Any], weight: npt.NDArray[Any], bias: npt.NDArr
 
 
 def of_its_bucket(bucket: Ints, inputs: npt.NDArray[Any], layers: Callable[[npt.NDArray[Any], slice], Ints]) -> Ints:
-    """Returns for n positions [n] what `layers` make of inputs [n, in] in each one's bucket alone, [n of them, 1]."""
+    """Evaluates each of n positions with the layers of its own output bucket alone. Returns [n].
+
+    inputs: [n, in]. layers: a function of the inputs of some positions, and a slice that selects one bucket, to their
+    outputs [positions, 1].
+    """
     out = np.empty(len(bucket), np.int64)
     for number in np.unique(bucket).tolist():
         of_bucket = bucket == number

@@ -1,5 +1,6 @@
-"""The layers behind a network's first one, a stack of small layers for each output bucket: its form, which code
-computes it, and the way to the kernels for CUDA devices. Native code for CPUs: `pool.tasks.chess.fused_layers`."""
+"""Describes the layers behind a chess network's first one: a stack of small layers for each output bucket. Chooses the
+code that computes them, and calls the kernels for CUDA devices. Native code for CPUs is in
+`pool.tasks.chess.fused_layers`."""
 
 from __future__ import annotations
 
@@ -21,37 +22,38 @@ Kernels = Literal["fused_first_layer", "fused", "torch"]  # model.kernels
 
 @dataclass(frozen=True)
 class Hidden:
-    """A hidden layer: its outputs, and what they enter the next layer as; see Form."""
+    """Describes a hidden layer: the number of its outputs, and the activations that turn them into inputs of the next
+    layer (see Form)."""
 
     outputs: int
-    activation: Literal["both", "crelu", "screlu"]  # both: of square * the outputs squared, then of the outputs
-    active: int | None = None  # the first so many have activations; None: all
+    activation: Literal["both", "crelu", "screlu"]  # both: square * outputs ** 2, then the outputs, all clamped
+    active: int | None = None  # number of first outputs that have activations; None: all
     square: float = 1.0
 
 
 @dataclass(frozen=True)
 class Form:
-    """The form of the layers behind the first one: an activation, hidden layers, and a layer with one output; a stack
-    of them for each output bucket.
+    """Describes the layers behind the first one: the first layer's activation, hidden layers, and a layer with one
+    output. Each output bucket has a stack of such layers.
 
-    crelu: clamped to 0 .. largest_sum (of hidden layers largest_input); screlu: the same squared; pairwise: clamped,
-    and the first half of the outputs multiplied by the second. What is cut passes the gradient, also where it is cut to
-    an end of the range (`pool.tasks.chess.training.fake_quantization.floored`).
+    crelu clamps to 0 .. largest_sum (in hidden layers to largest_input). screlu squares the clamped values. pairwise
+    clamps, and multiplies the first half of the outputs by the second. A value that is cut passes the gradient, also
+    where it is cut to an end of the range (`pool.tasks.chess.training.fake_quantization.floored`).
     """
 
     first: Literal["pairwise", "crelu", "screlu"]
     hidden: tuple[Hidden, ...]
     largest_sum: float = 1.0
     largest_input: float = 1.0
-    all_activations: bool = False  # the last layer sees those of all hidden layers, not the last one's alone
-    skips: int = 0  # outputs of the first hidden layer added to the result: 1, its last; 2, the one before it minus it
-    product_factor: float = 1.0  # of pairwise products, before they are cut
-    product_one: float = 0.0  # cut to the multiples of 1 / product_one below, as integers are; 0: not cut
-    hidden_one: float = 0.0  # the same of hidden layers' activations, before they are clamped
+    all_activations: bool = False  # the last layer sees all hidden layers' activations, else those of the last one
+    skips: int = 0  # first hidden layer's outputs added to the result: 1: its last; 2: its last but one minus its last
+    product_factor: float = 1.0  # pairwise products are multiplied by this before they are cut
+    product_one: float = 0.0  # products are cut down to multiples of 1 / product_one, as integers are; 0: not cut
+    hidden_one: float = 0.0  # hidden layers' activations are cut likewise before they are clamped; 0: not cut
 
     @cached_property
     def on_cuda(self) -> stack_form.StackForm:
-        """The form as kernels for CUDA devices have it."""
+        """The same description in the type that the kernels for CUDA devices take."""
         hidden = (
             stack_form.Hidden(
                 each.outputs,
@@ -67,7 +69,8 @@ class Form:
 
 
 def path_of(kernels: Kernels, weight: Tensor) -> Backend:
-    """Returns what computes a network with weights like this one."""
+    """Returns the backend ("cpu", "cuda" or "torch") that computes a network with such weights: torch unless they are
+    float32, where `kernels` says so, and under functorch on a CUDA device."""
     if kernels == "torch" or weight.dtype != torch.float32:
         return "torch"
     if backend_of(weight.device) == "cuda" and torch._C._are_functorch_transforms_active():
@@ -76,7 +79,8 @@ def path_of(kernels: Kernels, weight: Tensor) -> Backend:
 
 
 def serves_on_cuda(form: Form, x: Tensor, buckets: int) -> bool:
-    """Says whether `outputs_on_cuda` takes this form, and stacks for so many buckets, behind x."""
+    """Returns whether `outputs_on_cuda` can compute stacks of this form, one for each of `buckets`, with the inputs
+    `x`."""
     return form.on_cuda.serves and buckets <= layer_stacks.MOST_BUCKETS and layer_stacks.serves(x)
 
 
@@ -89,15 +93,18 @@ def outputs_on_cuda(
     shared: tuple[Tensor, Tensor] | None = None,
     changes: Changes | None = None,
 ) -> Tensor:
-    """[samples]: what the stacks make of `x` [samples, inputs], the first layer's activations, plus `extra` [samples].
+    """Computes the outputs of the layer stacks by CUDA kernels, plus `extra` [samples]. Returns [samples]. Samples
+    borders[b] .. borders[b + 1] belong to stack b.
 
-    parameters: weight and bias of each layer, [buckets, outputs, inputs] and [buckets, outputs]; to the first ones
-    `shared` is added, then they are changed."""
+    x: [samples, inputs], the first layer's activations. parameters: weight and bias of each layer, [buckets, outputs,
+    inputs] and [buckets, outputs]. shared: a weight and a bias that are added to those of the first of these layers in
+    every bucket. changes: applied to the parameters after that.
+    """
     return layer_stacks.layer_stacks(form.on_cuda, x, extra, borders, parameters, shared, changes)
 
 
 def changes_of(rules: Iterable[Rounding | None], factor: float = 1.0) -> Changes:
-    """Returns for `outputs_on_cuda`: each parameter is rounded by its rule, if it has one, and the first weight is
-    multiplied by `factor`."""
+    """Returns the changes that `outputs_on_cuda` makes to its parameters: each is rounded by its rule, if it has one,
+    and the first weight is multiplied by `factor`."""
     each = tuple((1.0, 0) if rule is None else (rule.scale, WAYS.index(rule.way)) for rule in rules)
     return Changes(factor, each if any(way for _, way in each) else ())

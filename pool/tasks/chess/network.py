@@ -1,6 +1,7 @@
-"""Integer networks of engines, as commands look at them whatever family they are of. Free of torch.
+"""Defines the interface of an engine's integer network to the commands that inspect networks, whatever task they are
+of. Free of torch.
 
-The module of a task names one with its networks, NETWORKS: see `Family`.
+The module of a task names a module with its networks as NETWORKS (see `Family`).
 """
 
 from __future__ import annotations
@@ -24,85 +25,89 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Numbers of n positions, from the point of view of the side to move."""
+    """The results of evaluating n positions, from the point of view of the side to move."""
 
     bucket: Ints  # [n], the output bucket in use
-    terms: Mapping[str, Ints]  # by name: [n, buckets], what each bucket's value is made of; none if it is one sum
-    values: Ints  # [n, buckets], internal units
+    terms: Mapping[str, Ints]  # by name: [n, buckets], parts of each bucket's value; empty if it is one sum
+    values: Ints  # [n, buckets], in Network.units
     value: Ints  # [n], of the bucket in use
     pawns: npt.NDArray[np.float64]  # [n], the value as the engine prints it
 
 
 class Network(Protocol):
-    """The integers of an engine's network."""
+    """Evaluates positions with the integers of an engine's network."""
 
     @property
     def inputs(self) -> Inputs:
-        """The inputs of each perspective."""
+        """The feature set of each perspective."""
 
     @property
     def units(self) -> str:
-        """The unit of the value, in words."""
+        """The unit of `Evaluation.values`, as a text for people."""
 
     @property
     def in_centipawns(self) -> bool:
-        """True if a hundred units are a pawn, False if they are Stockfish's internal units."""
+        """Whether a hundred units of the values are a pawn. Otherwise they are Stockfish's internal units."""
 
     @property
     def units_of_terms(self) -> str:
-        """The unit of each of the terms, in words; empty if there are none."""
+        """The unit of `Evaluation.terms`, as a text for people; empty if there are no terms."""
 
     def evaluate(self, positions: Sequence[Position]) -> Evaluation:
-        """Evaluates each position in all buckets."""
+        """Evaluates each position with the layers of every output bucket."""
 
     def values_of(self, block: Block, threads: int = 1) -> Ints:
-        """Returns `Evaluation.value` of n positions [n], without what else an Evaluation has: for many of them."""
+        """Returns `Evaluation.value` of n positions, [n]. It computes nothing else of an Evaluation, and is faster for
+        many positions."""
 
 
 class FileNetwork(Network, Protocol):
-    """A network that one file holds, whose layers can be looked at."""
+    """A network that one file holds, and whose layers can be inspected."""
 
     @property
     def tensors(self) -> Mapping[str, npt.NDArray[Any]]:
-        """All its numbers, by name."""
+        """All arrays of the network by name."""
 
     @property
     def description(self) -> str:
-        """Text that the file carries; bytes that are not UTF-8 as lone surrogates."""
+        """The text that the file carries. Bytes that are not UTF-8 appear as lone surrogates."""
 
     def activations(self, positions: Sequence[Position]) -> npt.NDArray[Any]:
-        """Returns what leaves the first layer, [n, inputs of the next layer], the own side's outputs first."""
+        """Returns the activations of the first layer, which are the inputs of the next one: [n, inputs], the own side's
+        outputs first."""
 
     def facts(self) -> Facts:
-        """Returns what `pool inspect` prints."""
+        """Returns the summary that `pool inspect` prints."""
 
     def boards(self) -> Boards | None:
-        """Returns the first layer as boards; None if its inputs are no pieces on squares."""
+        """Returns the first layer's rows arranged as boards, or None if its inputs are not pieces on squares."""
 
     def settings(self) -> dict[str, Any]:
-        """Returns the sections of a config that trains such a network."""
+        """Returns the sections of a config, as a tree, that trains a network of the same shape."""
 
 
 class Family(Protocol):
-    """The module with a task's networks. Importing it must not import torch."""
+    """Defines the names of the module that reads a task's networks. Importing it must not import torch."""
 
-    SUFFIXES: Sequence[str]  # of the names of its files
+    SUFFIXES: Sequence[str]  # suffixes of the names of its files
 
     def read_network(self, path: Path, config: Config | None) -> FileNetwork:
-        """Reads a file; `config`: of such a network, if the user has named one. Raises DataError, PoolError."""
+        """Reads a network's file. `config` is that of such a network, or None if the user has named none. Raises
+        DataError or PoolError."""
 
 
 @runtime_checkable
 class NetworkTask(Protocol):
-    """A task whose models become integer networks."""
+    """Defines the method of a task whose models are exported as integer networks."""
 
     def network(self, model: nn.Module, description: str = "") -> FileNetwork:
-        """Returns the network that a model would be exported as. Raises ValueError if a value doesn't fit."""
+        """Returns the integer network that the model would be exported as. Raises ValueError if a value doesn't fit its
+        integer type."""
 
 
 @dataclass(frozen=True)
 class TensorFacts:
-    """The numbers of one array, in short."""
+    """Summarises the values of one array of a network."""
 
     name: str
     shape: tuple[int, ...]
@@ -110,34 +115,35 @@ class TensorFacts:
     smallest: int | float
     largest: int | float
     limits: tuple[int, int] | None  # the smallest and the largest integer that the array may have; None: floats
-    used: float  # the largest magnitude by that of these; 0 for floats
-    clipped: int  # numbers at either end of the range that training keeps them in; 0 if it keeps them in none
-    zeros: float  # share of the numbers
+    used: float  # the largest magnitude, divided by that of the limits; 0 for floats
+    clipped: int  # how many numbers are at an end of the range that training clips to; 0 if it does not
+    zeros: float  # share of the numbers that are 0
 
 
 @dataclass(frozen=True)
 class Facts:
-    """The contents of a network file, in short."""
+    """Summarises the contents of a network file."""
 
     about: Mapping[str, str | int]  # version, engine, widths
     tensors: Sequence[TensorFacts]
-    dead: Mapping[str, tuple[int, int]]  # by layer: outputs that are 0 in any position, of how many
+    dead: Mapping[str, tuple[int, int]]  # by layer: number of outputs that are 0 in all positions, and of all outputs
 
 
 @dataclass(frozen=True)
 class Boards:
-    """A first layer's rows as boards: what a piece on each square adds, by the square of the own king."""
+    """Arranges the rows of a first layer as boards: what a piece on each square adds, for each bucket of the own king's
+    square."""
 
     pieces: Sequence[str]
-    kings: Sequence[Sequence[int]]  # [ranks][files] from the first on: which bucket a king there has
+    kings: Sequence[Sequence[int]]  # [rank][file]: bucket of a king there, from rank 1 and `first_file` on
     weights: npt.NDArray[Any]  # [buckets, pieces, 64, outputs], integers
-    one: float  # the integer that 1.0 is
+    one: float  # the integer that stands for 1.0
     first_file: str = "a"
-    worth: npt.NDArray[np.float64] | None = None  # [buckets, pieces, 64, output buckets], internal units; if it has any
+    worth: npt.NDArray[np.float64] | None = None  # PSQT: [buckets, pieces, 64, output buckets], internal units
 
 
 def tensor_facts(name: str, array: npt.NDArray[Any], rule: Rounding | None) -> TensorFacts:
-    """Returns the facts of an array that is stored by that rule, or as floats."""
+    """Summarises an array. `rule` says how its integers are stored, or is None for an array of floats."""
     kind, zeros = array.dtype.name, 1 - int(np.count_nonzero(array)) / array.size
     if rule is None:
         return TensorFacts(name, array.shape, kind, float(array.min()), float(array.max()), None, 0.0, 0, zeros)

@@ -1,11 +1,13 @@
-"""An order of a first layer's pairs in which many blocks of neighbours are 0 together: engines skip those blocks.
+"""Finds an order of a first layer's pairs in which many blocks of four neighbours are 0 together, as engines skip such
+blocks.
 
-The inputs of the layer behind pairwise products are taken four at a time. Which pair lies where does not change what
-the network computes, if every row, the bias and the columns of the next layer are put in the same order. Free of torch.
+A pair is two outputs of the layer that are multiplied, and the product is one input of the next layer. Engines take
+four such inputs at a time. The order of the pairs does not change what the network computes, if every row, the bias and
+the columns of the next layer are put in the same order. Free of torch.
 
-The search works on bits: one a position and side, for each pair. First blocks are filled one after the other, each with
-the pair that is 0 most often of those left and the three that are 0 with it most often; then pairs of different blocks
-change places as long as that gains anything.
+The search works on one bit for each pair, position and side: whether the pair is 0. It first fills the blocks one after
+the other. A block gets the pair that is 0 most often of those that remain, and the three that are 0 together with it
+most often. Then pairs of different blocks are swapped as long as that gains anything.
 """
 
 from __future__ import annotations
@@ -22,11 +24,11 @@ from pool.tasks.chess.positions import Position, sampled_positions
 from pool.tasks.chess.proof import check_same
 
 BLOCK = 4  # inputs of the next layer, a byte each
-_KEPT = 4  # every fourth position is kept to measure with
+_KEPT = 4  # every fourth position is kept to measure the order
 _AT_ONCE = 256  # positions
 _MOST_ROUNDS = 100
 _OPTION = "--permute"
-_COMPARED = 256  # of the positions, besides the probe positions
+_COMPARED = 256  # positions on which both orders are compared, besides the probe positions
 
 Bits = npt.NDArray[np.uint8]
 Order = npt.NDArray[np.int64]
@@ -34,10 +36,11 @@ Order = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Sparsity:
-    """The gain of an order, on positions that it was not searched with."""
+    """An order of pairs, and the share of blocks that are 0 before and after it, measured on positions that the search
+    did not use."""
 
-    order: Order  # [pairs]: which pair comes to each place
-    before: float  # share of blocks that are 0
+    order: Order  # [pairs]: the present index of the pair for each new index
+    before: float  # share of blocks that are 0 in the present order
     after: float
     positions: int
 
@@ -51,9 +54,12 @@ class Sparsity:
 def find_order(
     activations: Callable[[Sequence[Position]], npt.NDArray[Any]], positions: Sequence[Position]
 ) -> Sparsity:
-    """Finds an order. `activations`: of n positions [n, 2 * pairs], those of the own side first. Keeps the order there
-    is if no better one is found. Raises ValueError for pairs that do not fill blocks, and for less than two
-    positions."""
+    """Searches an order of pairs with more blocks that are 0, on three of four positions, and measures it on the
+    others. Returns the present order if no better one is found. Raises ValueError if the pairs do not fill whole
+    blocks, and for less than two positions.
+
+    activations: a function of n positions to [n, 2 * pairs], the own side's first.
+    """
     if len(positions) < 2:
         raise ValueError(f"{len(positions)} position: two are needed, one to find the order with and one to measure")
     zero = [_zeros(activations, positions[start : start + _AT_ONCE]) for start in range(0, len(positions), _AT_ONCE)]
@@ -70,17 +76,18 @@ def find_order(
 
 
 def _zeros(activations: Callable[[Sequence[Position]], npt.NDArray[Any]], some: Sequence[Position]) -> Bits:
-    """Returns which pairs are 0, [n, 2, pairs]."""
+    """Returns which pairs are 0 in each position and side, [n, 2, pairs]."""
     zeros: npt.NDArray[np.bool_] = activations(some) == 0
     return zeros.reshape(len(some), 2, -1).astype(np.uint8)
 
 
 def _share(zeros: Bits) -> float:
+    """Returns the share of blocks that are 0, of pairs in their present order."""
     return float(zeros.reshape(len(zeros), -1, BLOCK).all(axis=2).mean())
 
 
 def _packed(zeros: Bits) -> Bits:
-    """Returns [pairs, bytes]: a bit for each position and side."""
+    """Packs the zeros of each pair, a bit for each position and side. Returns [pairs, bytes]."""
     bits: Bits = np.packbits(zeros.reshape(-1, zeros.shape[2]).T, axis=1)
     return bits
 
@@ -91,6 +98,8 @@ def _counts(bits: Bits) -> npt.NDArray[np.int64]:
 
 
 def _filled(bits: Bits) -> Order:
+    """Returns a first order of the pairs. Fills block after block, each time with the remaining pair that is 0 most
+    often, in a begun block most often together with the pairs in it."""
     left = np.arange(len(bits))
     order = []
     by_itself = _counts(bits)
@@ -106,6 +115,8 @@ def _filled(bits: Bits) -> Order:
 
 
 def _improved(bits: Bits, order: Order) -> Order:
+    """Improves an order in place by swaps of pairs between blocks, until no swap gains anything or the rounds are used
+    up."""
     for _ in range(_MOST_ROUNDS):
         swaps = _swaps(bits[order])
         if not swaps:
@@ -116,12 +127,13 @@ def _improved(bits: Bits, order: Order) -> Order:
 
 
 def _swaps(bits: Bits) -> list[tuple[int, int]]:
-    """Returns places to exchange: those that gain most, each block in one exchange at most, so that gains add up."""
+    """Returns the indices of pairs to swap, those that gain most first. Each block takes part in one swap at most, so
+    that the gains add up."""
     zeros = np.unpackbits(bits, axis=1).astype(np.float32)
     blocks = zeros.reshape(len(bits) // BLOCK, BLOCK, -1)
     missing = BLOCK - blocks.sum(axis=1)
     others = (missing[:, None] - (1 - blocks) == 0).reshape(zeros.shape).astype(np.float32)  # the other three are 0
-    whole = zeros @ others.T  # [i, j]: how often j's block would be 0 with i at its place
+    whole = zeros @ others.T  # [i, j]: how often j's block would be 0 with pair i in place of j
     gain = whole - np.diag(whole)[None]
     gain += gain.T
     block = np.arange(len(bits)) // BLOCK
@@ -139,11 +151,13 @@ def _swaps(bits: Bits) -> list[tuple[int, int]]:
 
 
 def reorder(network_of: Callable[[], FileNetwork], put: Callable[[Order], object], patterns: Sequence[str]) -> str:
-    """Puts the pairs of a model's first layer into a sparser order, and proves that its network computes the same.
-    Returns what is gained, in words. `network_of`: the model's integers as they are; `put`: changes the model.
+    """Reorders the pairs of a model's first layer so that more blocks are 0, and checks that its network still computes
+    the same. Returns the gain as a text.
 
-    Raises ValueError if the network evaluates to something else than before, and for what `find_order` refuses;
-    DataError, ConfigError for the data."""
+    network_of: returns the model's present integer network. put: applies an order to the model. patterns: the files
+    whose positions the order is searched on. Raises ValueError if the network evaluates differently than before, and
+    for what `find_order` refuses. Raises DataError or ConfigError for the data.
+    """
     network = network_of()
     positions = sampled_positions(patterns, network.inputs, _OPTION)
     try:

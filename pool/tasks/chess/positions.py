@@ -1,5 +1,5 @@
-"""Positions to look at a network with: of a command line, of a list of FENs or EPDs, or sampled from training data.
-Free of torch."""
+"""Provides positions to evaluate networks on: from a command line, from a list of FENs or EPDs, or sampled from
+training data. Free of torch."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from pool.errors import ConfigError
 # Opcode and operands of an EPD line's operation; a semicolon ends it, but not in quotes.
 _OPERATION = re.compile(r'([^\s;"]+)((?:"[^"]*"|[^;"])*)(?:;|$)')
 _MOST = 8192
-_APART = 4  # every fourth: neighbours in a file are of one game
+_APART = 4  # every fourth position is taken, as neighbours in a file are of one game
 _BATCH = 1024
 _LISTS = (".epd", ".fen", ".txt")
 _FIELD = "features"
@@ -37,7 +37,7 @@ _START = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"
 
 @dataclass(frozen=True)
 class Position:
-    """The part of a position that a network sees."""
+    """The inputs that a network sees of one chess position."""
 
     own: npt.NDArray[Any]  # active features from the side to move's point of view
     opponent: npt.NDArray[Any]
@@ -45,7 +45,8 @@ class Position:
 
 
 class Bags(NamedTuple):
-    """Active features of n positions from one point of view: features[offsets[i] : offsets[i + 1]] of position i."""
+    """The active features of n positions from one point of view. Those of position i are features[offsets[i] :
+    offsets[i + 1]]."""
 
     features: npt.NDArray[np.uint32]  # [active]
     offsets: npt.NDArray[np.uint32]  # [n + 1]
@@ -53,7 +54,7 @@ class Bags(NamedTuple):
 
 @dataclass(frozen=True)
 class Block:
-    """The part of n positions that a network sees."""
+    """The inputs that a network sees of n chess positions."""
 
     own: Bags
     opponent: Bags
@@ -61,12 +62,13 @@ class Block:
 
     @classmethod
     def of(cls, positions: Sequence[Position]) -> Block:
+        """Joins the inputs of single positions."""
         own, opponent = ([getattr(position, side) for position in positions] for side in ("own", "opponent"))
         return cls(_bags(own), _bags(opponent), np.array([position.piece_count for position in positions], np.int64))
 
     @classmethod
     def of_batch(cls, batch: SparseBatch, samples: int) -> Block:
-        """The samples of a batch, in its order; its memory may be used again."""
+        """Copies the inputs of a batch's samples, in their order. The batch's memory may be used again afterwards."""
         view = batch.sparse[_FIELD]
         middle = int(view.offsets[samples])
         features = view.features.astype(np.uint32)
@@ -77,7 +79,7 @@ class Block:
 
 @dataclass(frozen=True)
 class NamedPosition:
-    """A position, the FEN it was given as, and the `id` of its EPD line ('' if it has none)."""
+    """A position with the FEN that it was given as, and the `id` of its EPD line ('' if it has none)."""
 
     fen: str
     id: str
@@ -85,20 +87,21 @@ class NamedPosition:
 
 
 class Inputs(NamedTuple):
-    """The inputs of a network, as in data.chess."""
+    """The feature set of a network and its king buckets, as the keys of data.chess name them."""
 
     features: str
     king_buckets: tuple[int, ...] = ()
 
 
 def read_fen(fen: str, inputs: Inputs) -> Position:
-    """Returns what a network with these inputs sees of a position. Raises ValueError if it is none."""
+    """Extracts what a network with these inputs sees of a position. Raises ValueError if `fen` is no position."""
     own, opponent, piece_count, _ = extract_fen(fen, *inputs)
     return Position(own, opponent, piece_count)
 
 
 def positions_of_fens(fens: Sequence[str], inputs: Inputs) -> Iterator[NamedPosition]:
-    """Yields the positions of `--fen`; `startpos` is a word for the first of a game, as in UCI. Raises ConfigError."""
+    """Yields the positions of the option `--fen`. `startpos` stands for the first position of a game, as in UCI. Raises
+    ConfigError for a FEN that is no position."""
     for text in fens:
         fen = _START if text == "startpos" else " ".join(text.encode("utf-8", "replace").decode().split())
         try:
@@ -108,7 +111,7 @@ def positions_of_fens(fens: Sequence[str], inputs: Inputs) -> Iterator[NamedPosi
 
 
 def listed_positions(path: Path, inputs: Inputs) -> Iterator[NamedPosition]:
-    """Yields the positions of a file with a FEN or an EPD a line. Raises DataError."""
+    """Yields the positions of a file with one FEN or EPD on each line. Raises DataError."""
     try:
         text = text_of(read_user_file(path), latin=True)
     except OSError as error:
@@ -128,13 +131,14 @@ def listed_positions(path: Path, inputs: Inputs) -> Iterator[NamedPosition]:
 
 
 def _fen_length(words: Sequence[str]) -> int:
-    """Returns 4 for an EPD line, or 6 for a FEN."""
+    """Returns the number of fields at the start of a line that make up the position: 6 for a FEN, 4 for an EPD."""
     counters = words[4:6]
     return 6 if len(counters) == 2 and all(word.isdecimal() for word in counters) else 4
 
 
 def _id_of(operations: Sequence[str]) -> str:
-    """Returns the operand of `id`, on one line and without what a terminal would obey."""
+    """Returns the operand of the EPD operation `id`, or ''. Characters that are not printable, such as a terminal's
+    control codes, become '?'."""
     for match in _OPERATION.finditer(operations[0] if operations else ""):
         if match[1] == "id":
             text = match[2].strip().removeprefix('"').removesuffix('"')
@@ -143,8 +147,9 @@ def _id_of(operations: Sequence[str]) -> str:
 
 
 def sampled_positions(patterns: Sequence[str], inputs: Inputs, option: str, most: int = _MOST) -> list[Position]:
-    """Returns up to `most` positions, every fourth of the files' first ones; of a file with a FEN or EPD a line all.
-    Raises DataError, and ConfigError that names `option` if there are none."""
+    """Returns up to `most` positions from the files that match the patterns: all of a file with a FEN or EPD on each
+    line, and every fourth of the first ones of data files. Raises DataError, and ConfigError that names `option` if
+    there are none."""
     try:
         files = find_files(patterns, option)
     except ValueError as error:
@@ -159,6 +164,8 @@ def sampled_positions(patterns: Sequence[str], inputs: Inputs, option: str, most
 
 
 def _of_data(files: Sequence[Path], inputs: Inputs, option: str) -> Iterator[Position]:
+    """Yields every fourth position of each batch of the data files, in their order, as neighbours in a file are often
+    of one game."""
     if not files:
         return
     chess = {"features": inputs.features, "king_buckets": list(inputs.king_buckets), "output_buckets": "single"}
@@ -176,7 +183,7 @@ def _bags(bags: Sequence[npt.NDArray[Any]]) -> Bags:
 
 
 def positions_of(batch: SparseBatch, samples: int) -> Iterator[Position]:
-    """Yields the features that networks see of the samples, in the order of the batch."""
+    """Yields the inputs that networks see of the first `samples` samples, in the order of the batch."""
     view = batch.sparse[_FIELD]
     borders = view.offsets.tolist()
     features = view.features.astype("int64")

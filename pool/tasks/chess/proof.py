@@ -1,6 +1,7 @@
-"""A network evaluates to the same integers before and after it is written, or its units are put in another order.
+"""Checks that a network evaluates to the same integers before and after it is written to a file, or its units are
+reordered.
 
-What differs is refused. Free of torch.
+A network that differs is refused. Free of torch.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ _PROBES = 64
 
 
 def write_proved(path: Path, data: bytes, network: FileNetwork, read: Callable[[Path], FileNetwork]) -> None:
-    """Writes the bytes of `network`. The file gets its name once `read` has made a network of it that evaluates the
-    probe positions to the same integers, and has the same tensors.
+    """Writes a network's file, `data`, after a check: a temporary file gets the name `path` only if `read` turns it
+    into a network with the same tensors, which evaluates the probe positions to the same integers.
 
-    Raises DataError for a file that can't be written, ValueError for one that is not the network; then nothing is left
-    behind.
+    Raises DataError if the file can't be written, and ValueError if it does not hold the same network. In both cases no
+    file is left behind.
     """
 
     def check(written: Path) -> None:
@@ -40,15 +41,15 @@ def write_proved(path: Path, data: bytes, network: FileNetwork, read: Callable[[
 
 
 def check_tensors(before: Mapping[str, npt.NDArray[Any]], after: Mapping[str, npt.NDArray[Any]]) -> None:
-    """Checks that what was read back is what was to be written. Raises ValueError."""
+    """Checks that the tensors read back from a file equal those that were written. Raises ValueError."""
     for name, values in before.items():
         if name not in after or not np.array_equal(values, after[name]):
             raise ValueError(f"{name}: other numbers in the file than in the network")
 
 
 def check_same(before: Network, after: Network, what: str, more: Sequence[Position] = ()) -> None:
-    """Checks that both evaluate to the same in every output bucket, for the probe positions and `more`. Raises
-    ValueError."""
+    """Checks that two networks evaluate to the same in every output bucket, for the probe positions and those in
+    `more`. Raises ValueError. `what` names the second network's origin in the message."""
     positions = [*probe_positions(before.inputs), *more]
     one, other = before.evaluate(positions), after.evaluate(positions)
     differing = int(((one.values != other.values).any(axis=1) | (one.bucket != other.bucket)).sum())
@@ -59,6 +60,7 @@ def check_same(before: Network, after: Network, what: str, more: Sequence[Positi
 
 
 def _read_back(written: Path, read: Callable[[Path], FileNetwork]) -> FileNetwork:
+    """Reads the network that was just written. Raises ValueError where `read` raises DataError."""
     try:
         return read(written)
     except DataError as error:
@@ -67,14 +69,17 @@ def _read_back(written: Path, read: Callable[[Path], FileNetwork]) -> FileNetwor
 
 
 def probe_positions(inputs: Inputs, count: int = _PROBES) -> list[Position]:
-    """Returns positions to compare two forms of a network on: any pieces on any squares, so that many weights take
-    part.
+    """Returns positions on which two networks can be compared: random pieces on random squares, so that many weights
+    take part.
 
-    They are the same each time; every number of pieces from 2 to 32 comes up, as far as `count` reaches."""
+    They are the same in each call. Their numbers of pieces run from 2 to 32, as far as `count` reaches.
+    """
     return [read_fen(fen, inputs) for fen in probe_fens(count)]
 
 
 def probe_fens(count: int) -> Iterator[str]:
+    """Yields the FENs of `probe_positions`: two kings and random pieces, without pawns on the first or last rank, the
+    sides to move in turn."""
     pick = random.Random(1)
     for number in range(count):
         squares = pick.sample(range(_SQUARES), 2 + number % 31)
@@ -86,6 +91,7 @@ def probe_fens(count: int) -> Iterator[str]:
 
 
 def _placement(board: dict[int, str]) -> str:
+    """Returns the FEN's piece placement of a board, a map of square numbers (a1 = 0, b1 = 1) to piece letters."""
     ranks = []
     for rank in range(7, -1, -1):
         line = "".join(board.get(8 * rank + file, ".") for file in range(8))
@@ -96,7 +102,7 @@ def _placement(board: dict[int, str]) -> str:
 
 
 def write_whole(path: Path, data: bytes, check: Callable[[Path], object] | None = None) -> None:
-    """Writes a network's file as a whole or not at all, see `loader.files.whole_file`. Raises DataError for a file that
+    """Writes a network's file completely or not at all (see `loader.files.whole_file`). Raises DataError if the file
     can't be written."""
     try:
         whole_file.write_whole(path, data, check)

@@ -1,5 +1,5 @@
-"""From the floats of a network to the integers that an engine computes with, and back exactly; and the engine's int32
-arithmetic. Free of torch."""
+"""Converts a network's floats to the integers that an engine computes with, and back exactly. Provides the engine's
+int32 arithmetic. Free of torch."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-_EXACT = 1 << 23  # integers up to here survive a division by the scale, in float32, and back
-_PART = 1 << 15  # numbers
+_EXACT = 1 << 23  # float32 keeps integers up to here through a division by the scale and back
+_PART = 1 << 15  # numbers that are converted at a time
 
 
 Ints = npt.NDArray[np.int64]
@@ -19,22 +19,23 @@ Way = Literal["half to even", "half away from zero", "towards zero"]
 
 @dataclass(frozen=True)
 class Rounding:
-    """How one array is stored: integer = round(float * scale), the product in double."""
+    """Describes how one array is stored: integer = round(float * scale), with the product in double precision."""
 
     scale: float
     kind: type[np.signedinteger[Any]]
-    lowest: int | None = None  # training keeps the weights between these, in steps; None: whatever the type holds
+    lowest: int | None = None  # training clips weights to these integers; None: all that the type holds
     highest: int | None = None
     way: Way = "half to even"
-    remedy: str = ""  # what keeps values within bounds, in words
+    remedy: str = ""  # advice for messages: what keeps values within bounds
 
     @property
     def clips(self) -> bool:
+        """Whether training clips the array to its bounds."""
         return self.lowest is not None
 
     @property
     def bounds(self) -> tuple[int, int]:
-        """The smallest and the largest integer."""
+        """The smallest and the largest integer that the array may have."""
         info = np.iinfo(self.kind)
         return (
             int(info.min) if self.lowest is None else self.lowest,
@@ -43,14 +44,15 @@ class Rounding:
 
     @property
     def limits(self) -> tuple[float, float]:
-        """The smallest and the largest float."""
+        """The smallest and the largest float that the array may have."""
         low, high = self.bounds
         return low / self.scale, high / self.scale
 
 
 def to_integers(name: str, floats: npt.NDArray[np.float32], rule: Rounding, clip: bool) -> npt.NDArray[Any]:
-    """Rounds an array by its rule; with `clip` one with limits is clamped to them. Raises ValueError for any other
-    value that does not fit: the array's name, how many, the extreme one, and what would have prevented it."""
+    """Rounds an array by its rule. With `clip`, an array that has limits is clamped to them first. Raises ValueError
+    for any other value that does not fit. The message names the array, the number of such values, the most extreme one,
+    and what would prevent it."""
     parts = _parts(floats)
     broken = sum(int(np.count_nonzero(~np.isfinite(part))) for _, part in parts)
     if broken:
@@ -82,7 +84,7 @@ def to_integers(name: str, floats: npt.NDArray[np.float32], rule: Rounding, clip
 
 
 def rounded(values: npt.NDArray[np.float64], way: Way) -> npt.NDArray[np.float64]:
-    """Returns whole numbers."""
+    """Rounds values to whole numbers, which stay float64. `way` decides about values halfway between two."""
     if way == "half to even":
         return np.rint(values)
     cut: npt.NDArray[np.float64] = np.trunc(values)
@@ -92,8 +94,8 @@ def rounded(values: npt.NDArray[np.float64], way: Way) -> npt.NDArray[np.float64
 
 
 def to_floats(name: str, integers: npt.NDArray[Any], rule: Rounding) -> npt.NDArray[np.float32]:
-    """Returns floats that `to_integers` turns into the same integers again. Raises ValueError for integers that float32
-    can't tell apart."""
+    """Converts integers to floats from which `to_integers` makes the same integers again. Raises ValueError for
+    integers that are too large for float32 to hold exactly."""
     parts = _parts(integers)
     large = sum(int(np.count_nonzero((part > _EXACT) | (part < -_EXACT))) for _, part in parts)
     if large:
@@ -109,18 +111,19 @@ def to_floats(name: str, integers: npt.NDArray[Any], rule: Rounding) -> npt.NDAr
 
 
 def _parts(values: npt.NDArray[Any]) -> list[tuple[slice, npt.NDArray[Any]]]:
-    """Cuts values into parts so small that what is computed beside one, in doubles, stays in the cache."""
+    """Cuts an array, flattened, into parts that are small enough for temporary doubles of their size to stay in the
+    cache. Returns the slice and the values of each part."""
     flat = values.reshape(-1)
     places = [slice(start, start + _PART) for start in range(0, flat.size, _PART)]
     return [(place, flat[place]) for place in places]
 
 
 def truncating_divide(value: Ints, divisor: int) -> Ints:
-    """Divides and rounds toward zero, as C's; numpy's rounds down."""
+    """Divides and rounds toward zero, as C does. Numpy's division rounds down."""
     quotient: Ints = np.sign(value) * (np.abs(value) // divisor)
     return quotient
 
 
 def wrapped(value: Ints) -> Ints:
-    """Returns the value that an int32 would hold."""
+    """Returns the values that an int32 would hold after overflow."""
     return value.astype(np.int32).astype(np.int64)

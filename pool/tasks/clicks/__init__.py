@@ -1,5 +1,5 @@
-"""The probability of a class from sparse rows, such as that of a click from a user, an item and a page: logistic
-regression, a factorization machine, or a small network over embeddings.
+"""The task `clicks`: predicts the probability of a class from sparse rows, such as that of a click from a user, an item
+and a page. Models: logistic regression, a factorization machine, or a small network over embeddings.
 
 Importing this does not import torch; `create_task` does.
 """

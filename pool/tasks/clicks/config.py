@@ -1,4 +1,4 @@
-"""Settings of the task `clicks`. Free of torch: the supervisor reads them."""
+"""Settings of the task `clicks`. Free of torch, as the supervisor reads them."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ class ModelConfig(Section):
 
 
 def complete_model(model: ModelConfig, data: Any) -> ModelConfig:
-    """Takes over the dense numbers that the data's settings name, if the model's do not. Raises ValueError for numbers
-    that the model does not read, and for rows without labels."""
+    """Returns the model's settings with the dense numbers that the data's settings name, if the model's name none.
+    Raises ValueError for a name in dense_log that is none of the model's numbers, and for data without labels."""
     if getattr(data, "label", None) == "none":
         raise ValueError("data.rows.label: none leaves out the labels that the task clicks needs; pool predict sets it")
     dense = getattr(data, "dense", ()) if model.dense is None else model.dense

@@ -1,4 +1,4 @@
-"""The models of the task `clicks`: a table for each sparse field, and what makes scores of the sums of their rows.
+"""The models of the task `clicks`: a table for each sparse field, and what turns the sums of their rows into scores.
 
 A score is a logit: that of class 1 if there are two classes, else one for each class.
 
@@ -9,9 +9,9 @@ A score is a logit: that of class 1 if there are two classes, else one for each 
 
 The sums are over the features of all fields, whose x_i are 1 or their values, and over the dense numbers, standardised.
 
-The second one is the factorization machine of Rendle (2010), for each class, but for the terms |v_i|^2 x_i^2 / 2 that
-are left in. Where values are 0 and 1 those are a part of w_i: both are the same family of models, and this one needs
-each row of a table once.
+`factorization` is the factorization machine of Rendle (2010), for each class, except that the terms |v_i|^2 x_i^2 / 2
+are left in. Where values are 0 and 1 these terms are a part of w_i, so that both are the same family of models. This
+one needs each row of a table once.
 """
 
 from __future__ import annotations
@@ -28,19 +28,21 @@ from pool.nn.sparse_linear import SparseLinear
 from pool.tasks.clicks.config import ModelConfig
 from pool.tasks.clicks.standardization import StandardisedNumbers
 
-_VECTORS = 0.05  # standard deviation of vectors at the start: at 0 a product of two has no gradient
-_TABLE = "table_"  # before a field's name
+_VECTORS = 0.05  # initial standard deviation of vectors: at 0 a product of two would have no gradient
+_TABLE = "table_"  # prefix of a table's name, before its field
 
 
 def num_scores(config: ModelConfig) -> int:
+    """Returns the number of scores for each sample: one for two classes, else one for each class."""
     return 1 if config.classes == 2 else config.classes
 
 
 class Clicks(nn.Module):
-    """`scores` are [batch_size] for two classes, else [batch_size, classes]."""
+    """Base of the models: a table for each sparse field, and the standardised dense numbers. Scores are [batch_size]
+    for two classes, else [batch_size, classes]."""
 
     def __init__(self, config: ModelConfig, width: int) -> None:
-        """`width`: numbers in a row of each table."""
+        """`width` is the number of values in a row of each table."""
         super().__init__()
         self._names = tuple(config.fields)
         self.num_scores = num_scores(config)
@@ -51,35 +53,38 @@ class Clicks(nn.Module):
             self.add_module(f"{_TABLE}{name}", SparseLinear(rows, width, bias=False, field=name))
 
     def tables(self) -> Iterator[SparseLinear]:
-        """Yields the tables in the order of the fields."""
+        """Yields the sparse tables in the order of the fields."""
         for name in self._names:
             table = self.get_submodule(f"{_TABLE}{name}")
             assert isinstance(table, SparseLinear)
             yield table
 
     def sums(self, batch: TensorBatch) -> list[Tensor]:
-        """Returns the sum of each field's rows, [batch_size, width]."""
+        """Returns for each field the sums of the samples' rows, [batch_size, width]."""
         return [table(batch.sparse[table.field]) for table in self.tables()]
 
     def scores(self, scores: Tensor) -> Tensor:
+        """Drops the last axis of [batch_size, 1] if there are two classes. Leaves [batch_size, classes] as it is."""
         return scores.squeeze(1) if self.num_scores == 1 else scores
 
 
 class Linear(Clicks):
-    """A model whose scores come from a sum that is linear in features and numbers."""
+    """Base of the models whose scores follow from one sum, linear in features and dense numbers."""
 
     def __init__(self, config: ModelConfig, width: int) -> None:
         super().__init__(config, width)
         self.dense = nn.Linear(len(config.dense), width, bias=False) if config.dense else None
 
     def total(self, batch: TensorBatch) -> Tensor:
-        """Returns the sum of all fields' rows and all numbers, [batch_size, width]."""
+        """Adds up the rows of all fields and the columns of all dense numbers. Returns [batch_size, width]."""
         first, *others = self.sums(batch)
         total = sum(others, first)
         return total if self.dense is None or self.numbers is None else total + self.dense(self.numbers(batch))
 
 
 class Logistic(Linear):
+    """Logistic regression: the sum is the scores, but for the bias."""
+
     def __init__(self, config: ModelConfig) -> None:
         super().__init__(config, num_scores(config))
         if self.dense is not None:
@@ -93,7 +98,8 @@ class Logistic(Linear):
 
 
 class Factorization(Linear):
-    """In a row of a table, and a column of `dense`: for each score a weight, then a vector."""
+    """A factorization machine. A row of a table, and a column of `dense`, holds for each score a weight, then a
+    vector."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__(config, num_scores(config) * (1 + config.rank))
@@ -112,6 +118,8 @@ class Factorization(Linear):
 
 
 class MultiLayer(Clicks):
+    """The kind `mlp`: linear layers with ReLU over the fields' sums and the dense numbers."""
+
     def __init__(self, config: ModelConfig) -> None:
         super().__init__(config, config.rank)
         for table in self.tables():
@@ -124,7 +132,7 @@ class MultiLayer(Clicks):
         self.layers = nn.Sequential(*layers, nn.Linear(width, self.num_scores))
 
     def inputs(self, batch: TensorBatch) -> Tensor:
-        """Returns the fields' sums and the numbers side by side, [batch_size, num_inputs]."""
+        """Concatenates the fields' sums and the dense numbers. Returns [batch_size, num_inputs]."""
         return torch.cat([*self.sums(batch), *([] if self.numbers is None else [self.numbers(batch)])], dim=1)
 
     def forward(self, batch: TensorBatch) -> Tensor:
@@ -132,12 +140,13 @@ class MultiLayer(Clicks):
 
 
 def num_inputs(config: ModelConfig) -> int:
-    """Returns the numbers of a sample that the layers of `mlp` and `dcn` get."""
+    """Returns the number of inputs that the layers of `mlp` and `dcn` get for a sample."""
     return config.rank * len(config.fields) + len(config.dense or ())
 
 
 class DeepCross(MultiLayer):
-    """With x_0 the inputs, layer l gives x_l+1 = x_0 * (W_l x_l + b_l) + x_l, elementwise."""
+    """The kind `dcn`: cross layers before those of `mlp`. With x_0 the inputs, cross layer l gives x_l+1 = x_0 * (W_l
+    x_l + b_l) + x_l, elementwise."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__(config)
@@ -155,11 +164,11 @@ KINDS = {"logistic": Logistic, "factorization": Factorization, "mlp": MultiLayer
 
 
 def pair_scores(total: Tensor, bias: Tensor) -> Tensor:
-    """Returns the scores of a factorization machine, [samples, scores]: bias + weight + |vector|^2 / 2.
+    """Computes the scores of a factorization machine: bias + weight + |vector|^2 / 2. Returns [samples, scores].
 
     total: [samples, scores * (1 + rank)], for each score the summed weight, then the summed vector; bias: [scores].
     """
-    if torch._C._are_functorch_transforms_active():  # they know no gradient that is written down
+    if torch._C._are_functorch_transforms_active():  # functorch does not support custom gradients of this kind
         parts = _parts(total, len(bias))
         return bias + parts[:, :, 0] + parts[:, :, 1:].square().sum(dim=2) / 2
     scores: Tensor = _PairScores.apply(total, bias)  # type: ignore[no-untyped-call]
@@ -167,12 +176,13 @@ def pair_scores(total: Tensor, bias: Tensor) -> Tensor:
 
 
 def _parts(total: Tensor, num_scores: int) -> Tensor:
+    """Reshapes the sums to [samples, scores, 1 + rank]."""
     return total.view(total.shape[0], num_scores, -1)
 
 
 class _PairScores(torch.autograd.Function):
-    """The gradient is written down: autograd's has three times as many passes over rows that are no whole cache lines,
-    and the same bits."""
+    """Computes `pair_scores` with a gradient of its own. Autograd's gives the same bits, but passes three times as
+    often over rows that are no whole cache lines."""
 
     @staticmethod
     def forward(ctx: Any, total: Tensor, bias: Tensor) -> Tensor:

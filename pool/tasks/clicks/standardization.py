@@ -1,4 +1,4 @@
-"""Dense numbers as inputs of a model: each with mean 0 and deviation 1 over the samples of its training."""
+"""Standardises dense numbers for a model: each gets mean 0 and deviation 1 over the samples that it was trained on."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from torch import Tensor, nn
 
 from pool.nn.batch import TensorBatch
 
-_RESOLUTION = 2.0**-24  # of float32, which numbers of the data are: a smaller deviation is none
+_RESOLUTION = 2.0**-24  # of the data's float32: a smaller relative deviation counts as none
 
 
 class StandardisedNumbers(nn.Module):
-    """Gives [batch_size, numbers], float32.
+    """Standardises the dense numbers of a batch to [batch_size, numbers], float32.
 
-    Mean and deviation are those of the first batches of all steps so far and of the batch at hand, in float64:
-    population variances, merged as Chan, Golub and LeVeque do (1979). Samples count alike, whatever they weigh.
+    Mean and deviation are in float64, over the first batch of each step so far and the batch at hand. They are
+    population variances, merged as in Chan, Golub and LeVeque (1979). Each sample counts once, whatever its weight.
     """
 
     count: Tensor
@@ -24,14 +24,15 @@ class StandardisedNumbers(nn.Module):
     squares: Tensor
 
     def __init__(self, names: Sequence[str], logarithms: Sequence[str], clip: float) -> None:
-        """`logarithms`: names of those that count as sign(x) log(1 + |x|); `clip`: bound of the result, 0: none."""
+        """`names` are the dense fields. `logarithms` are those of them that count as sign(x) log(1 + |x|). `clip`
+        bounds the results to +- this; 0 means no bound."""
         super().__init__()
         self._names = tuple(names)
         self._logarithms = [number for number, name in enumerate(names) if name in logarithms]
         self._clip = clip
         self.register_buffer("count", torch.zeros((), dtype=torch.float64))
         self.register_buffer("mean", torch.zeros(len(names), dtype=torch.float64))
-        self.register_buffer("squares", torch.zeros(len(names), dtype=torch.float64))  # of distances from the mean
+        self.register_buffer("squares", torch.zeros(len(names), dtype=torch.float64))  # sums of (x - mean) ** 2
 
     def forward(self, batch: TensorBatch) -> Tensor:
         numbers = [batch.dense[name].double() for name in self._names]
@@ -45,12 +46,13 @@ class StandardisedNumbers(nn.Module):
 
     @property
     def deviation(self) -> Tensor:
-        """[numbers]: 1 for a number that is always the same."""
+        """The standard deviation of each number, [numbers]; 1 for a number that is always the same."""
         deviation: Tensor = (self.squares / self.count.clamp(min=1)).sqrt()
         return torch.where(deviation > _RESOLUTION * self.mean.abs(), deviation, 1.0)
 
     @torch.no_grad()
     def _count(self, table: Tensor) -> None:
+        """Adds the rows of `table` to count, mean and squares."""
         mean = table.mean(dim=0)
         total = self.count + len(table)
         distance = mean - self.mean

@@ -1,4 +1,4 @@
-"""The task `clicks`, as the runtime calls it."""
+"""The task `clicks`, as the runtime calls it (see pool.task.task.Task)."""
 
 from __future__ import annotations
 
@@ -20,16 +20,20 @@ from pool.task.task import Progress
 from pool.tasks.clicks.config import LossConfig, ModelConfig
 from pool.tasks.clicks.model import KINDS, Clicks
 
-LABEL, WEIGHT, GROUP = "label", "weight", "qid"  # dense fields; data need not have weights, nor groups
+LABEL, WEIGHT, GROUP = "label", "weight", "qid"  # dense fields; weights and groups are optional
 FORMAT = "sparsepool clicks 1"
 
 
 class ClicksTask:
+    """Trains a model that predicts a sample's class from sparse and dense fields."""
+
     def __init__(self, model: ModelConfig, loss: LossConfig) -> None:
         self._config = model
         self._loss = loss
 
     def check(self, schema: BatchSchema) -> None:
+        """Checks that the fields of the data are those of the model's settings, and that there are labels. Raises
+        ValueError that names the config key."""
         there = {field.name: field for field in schema.sparse}
         listed = ", ".join(f"{field.name} = {field.num_features}" for field in schema.sparse)
         for name, rows in self._config.fields.items():
@@ -62,12 +66,15 @@ class ClicksTask:
         """Changes nothing: a run begins with the weights that `build_model` draws."""
 
     def loss(self, model: nn.Module, batch: TensorBatch, progress: Progress) -> Tensor:  # noqa: ARG002
+        """Returns the mean loss of a batch: log-loss in nats, times the samples' weights."""
         return self._log_loss(model(batch), batch)
 
     def after_step(self, model: nn.Module) -> None:
         """Clips nothing: weights are free."""
 
     def metrics(self, schema: BatchSchema) -> Mapping[str, Metric]:
+        """Returns AUC and log-loss for two classes, or accuracy and log-loss for more. With groups in the data there is
+        the mean AUC within groups, too."""
         there = [dense.name for dense in schema.dense]
         weights = "weights" if WEIGHT in there else None
         classes = self._config.classes
@@ -78,6 +85,8 @@ class ClicksTask:
         return {"accuracy": Accuracy(weights=weights, classes=classes), "log_loss": log_loss}
 
     def validate(self, model: nn.Module, batch: TensorBatch, progress: Progress) -> tuple[Tensor, Mapping[str, Tensor]]:  # noqa: ARG002
+        """Returns the loss of a batch, and the arrays that the metrics need: scores, labels and, if the data have them,
+        weights and (for two classes) groups."""
         scores = model(batch)
         arrays = {"scores": scores, "labels": batch.dense[LABEL]}
         if WEIGHT in batch.dense:
@@ -87,13 +96,13 @@ class ClicksTask:
         return self._log_loss(scores, batch), arrays
 
     def predict(self, model: nn.Module, batch: TensorBatch) -> Tensor:
-        """Returns probabilities: [batch] of class 1, or [batch, classes]."""
+        """Returns probabilities: [batch] of class 1 if there are two classes, else [batch, classes]."""
         scores: Tensor = model(batch)
         return scores.sigmoid() if scores.ndim == 1 else scores.softmax(1)
 
     def export(self, model: nn.Module, path: Path, description: str) -> None:
-        """Writes the tensors of the model, and in the header what makes scores of them; equal ones as equal bytes,
-        which the package safetensors does not promise: it orders the header's texts at random."""
+        """Writes the model's tensors as a .safetensors file, whose header says how they give scores. Equal models give
+        equal bytes. The package safetensors does not promise that, as it orders the header's texts at random."""
         config = self._config
         about = {
             "format": FORMAT,
@@ -117,8 +126,8 @@ class ClicksTask:
             beside.unlink(missing_ok=True)
 
     def _log_loss(self, scores: Tensor, batch: TensorBatch) -> Tensor:
-        """Returns the mean of weight x log-loss, in nats; of labels that are no class numbers a ValueError, or NaN on a
-        device, where nobody waits to hear of them."""
+        """Returns the mean of weight x log-loss, in nats. A label that is no class number raises ValueError on a CPU.
+        On another device it makes the loss NaN, as reading it there would wait for the device."""
         labels = batch.dense[LABEL]
         numbers = labels.clamp(0, self._config.classes - 1).floor()
         if labels.device.type == "cpu" and not torch.equal(labels, numbers):
@@ -134,6 +143,7 @@ class ClicksTask:
         return losses.mean()
 
     def _wrong(self, label: float) -> ValueError:
+        """Returns the error about a label that is no class number."""
         advice = '= "binary" reads -1 as 0' if label == -1 else "says what labels are"
         return ValueError(
             f"label {label:g} in the data: model.classes = {self._config.classes} takes the class numbers 0 to "

@@ -1,1 +1,1 @@
-"""The chess networks' operations on CUDA devices; their twins for CPUs are in ../cpu."""
+"""The chess networks' operations for CUDA devices. The same operations for CPUs are in ../cpu."""

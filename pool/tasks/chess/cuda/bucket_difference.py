@@ -1,4 +1,5 @@
-"""A sparse layer of which each sample has the output of its bucket alone, as half the difference of two perspectives:
+"""Computes a sparse layer that has one column for each output bucket (a stack of layers, chosen by the number of
+pieces). Each sample gets half the difference of its two perspectives' sums, in the column of its bucket. Kernels:
 bucket_difference.cu. Float32."""
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ WriteGradient = Callable[[Tensor], Tensor | None]
 
 
 def serves(layer: SparseLinear, sparse: SparseInput) -> bool:
-    """Says whether `layer_bucket_difference` takes these: on a device with kernels, float32, without bias, without
-    values."""
+    """Returns whether `layer_bucket_difference` can compute this layer with these inputs: on a device with kernels, in
+    float32, without bias and without values of features."""
     if torch._C._are_functorch_transforms_active() or layer.bias is not None or sparse.values is not None:
         return False
     fits = layer.weight.dtype == torch.float32 and layer.out_features <= MOST_BUCKETS
@@ -33,8 +34,9 @@ def serves(layer: SparseLinear, sparse: SparseInput) -> bool:
 
 
 def layer_bucket_difference(layer: SparseLinear, sparse: SparseInput, borders: Sequence[int]) -> Tensor:
-    """[samples]: half of own minus opponent's sum, of the output of the sample's bucket; those of bucket b are
-    borders[b] .. borders[b + 1]. Bags are all own perspectives, then all the opponents'."""
+    """Computes half of own minus opponent's sum of the layer's rows, in the column of each sample's bucket. Returns
+    [samples]. Samples borders[b] .. borders[b + 1] belong to bucket b. The bags in `sparse` are all own perspectives,
+    then all the opponents'."""
 
     def write(gradient: Tensor) -> Tensor | None:
         return layer.write_compact(sparse, gradient)
@@ -46,17 +48,19 @@ def layer_bucket_difference(layer: SparseLinear, sparse: SparseInput, borders: S
 def bucket_difference(
     weight: Tensor, table: Tensor, numbers: Tensor, offsets: Tensor, borders: Sequence[int], write: WriteGradient
 ) -> Tensor:
-    """[samples]: half of own minus opponent's sum of `table`'s rows [rows, buckets], in the column of the sample's
-    bucket; those of bucket b are borders[b] .. borders[b + 1]. Bags as in `sum_lists`, own perspectives first.
+    """Computes half of own minus opponent's sum of `table`'s rows [rows, buckets], in the column of each sample's
+    bucket. Returns [samples]. Samples borders[b] .. borders[b + 1] belong to bucket b. The bags, as in `sum_lists`, are
+    all own perspectives, then all the opponents'.
 
-    The derivative is as if the table were `weight`. `write` is given the gradient of the sums [bags, buckets], and
-    returns the table's for autograd, or None if it has put it elsewhere."""
+    The derivative is taken as if the table were `weight`. `write` gets the gradient of the sums [bags, buckets]. It
+    returns the gradient of the table for autograd, or None if it has stored that elsewhere.
+    """
     out: Tensor = _BucketDifference.apply(weight, table, numbers, offsets, tuple(borders), write)  # type: ignore[no-untyped-call]
     return out
 
 
 def bucket_difference_forward(table: Tensor, numbers: Tensor, offsets: Tensor, borders: Sequence[int]) -> Tensor:
-    """`bucket_difference` of a contiguous table."""
+    """Computes the forward pass of `bucket_difference`, for a contiguous table, without autograd."""
     samples = (offsets.shape[0] - 1) // 2
     out = table.new_empty(samples)
     arguments = table, numbers, offsets, borders_of(borders), out, samples
@@ -65,7 +69,8 @@ def bucket_difference_forward(table: Tensor, numbers: Tensor, offsets: Tensor, b
 
 
 def bucket_difference_backward(gradient: Tensor, numbers: Tensor, borders: Sequence[int]) -> Tensor:
-    """The gradient of the sums. Of `numbers` the type counts alone: one source serves both directions."""
+    """Computes the gradient of the sums, [2 * samples, buckets], from that of the samples. Only the dtype of `numbers`
+    is used, as one source serves both directions."""
     samples, buckets = gradient.shape[0], len(borders) - 1
     out = gradient.new_empty(2 * samples, buckets)
     arguments = gradient, borders_of(borders), out, samples
@@ -75,6 +80,8 @@ def bucket_difference_backward(gradient: Tensor, numbers: Tensor, borders: Seque
 
 
 class _BucketDifference(torch.autograd.Function):
+    """The autograd function of `bucket_difference`."""
+
     @staticmethod
     def forward(
         ctx: Any,

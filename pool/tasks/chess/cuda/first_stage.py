@@ -1,7 +1,7 @@
-"""The first layer fused with what follows it, for two perspectives: sums, clipping, and products or squares
-(first_stage.cu, first_stage_backward.cu).
+"""Computes the first layer of a chess network together with what follows it, for both perspectives: sums of rows,
+clipping, and products or squares. Kernels: first_stage.cu, first_stage_backward.cu.
 
-A function for autograd. What the table's gradient becomes is up to the layer, as without it.
+It is an autograd function. The layer decides what becomes of the table's gradient, as it does without these kernels.
 """
 
 from __future__ import annotations
@@ -25,25 +25,26 @@ _FORWARD, _BACKWARD = (Path(__file__).with_name(name) for name in ("first_stage.
 
 
 class Activation(IntEnum):
-    """An activation of the clipped sums x [2 * samples, columns], own perspectives first."""
+    """Activations of the clipped sums x [2 * samples, columns], own perspectives first."""
 
-    PAIRWISE = 0  # first half times second: [samples, columns], own perspective's products before the other's
+    PAIRWISE = 0  # first half times second: [samples, columns], own perspective's products first
     CRELU = 1  # x: [samples, 2 * columns]
     SCRELU = 2  # x squared: [samples, 2 * columns]
 
 
 class Cut(NamedTuple):
-    """How products are cut, as integers are; the gradient passes."""
+    """Describes how pairwise products are cut down to the steps of integers. The gradient passes unchanged."""
 
-    factor: float = 1.0  # that they are multiplied by before
-    one: float = 0.0  # cut to the multiples of 1 / one below; 0: products stay as they are
+    factor: float = 1.0  # products are multiplied by this before they are cut
+    one: float = 0.0  # products are cut down to multiples of 1 / one; 0: not at all
 
 
 NOT_CUT = Cut()
 
 
 def serves(layer: SparseLinear, sparse: SparseInput) -> bool:
-    """Says whether `layer_first_stage` takes these: on a device with kernels, with a bias, without values."""
+    """Returns whether `layer_first_stage` can compute this layer with these inputs: on a device with kernels, with a
+    bias, without values of features."""
     if torch._C._are_functorch_transforms_active() or layer.bias is None or sparse.values is not None:
         return False
     return layer.gradient_sink is None and backend_for(layer.weight) == "cuda"
@@ -52,8 +53,9 @@ def serves(layer: SparseLinear, sparse: SparseInput) -> bool:
 def layer_first_stage(
     layer: SparseLinear, sparse: SparseInput, highest: float, activation: Activation, cut: Cut = NOT_CUT
 ) -> Tensor:
-    """[samples, ...]: what `activation` says of the layer's sums, clipped to 0 .. highest; products are `cut`. Bags are
-    all own perspectives, then all the opponents'."""
+    """Computes the layer's sums, clipped to 0 .. highest, and their activation. Products are cut as `cut` says. Returns
+    [samples, width], where `activation` decides the width. The bags in `sparse` are all own perspectives, then all the
+    opponents'."""
     assert layer.bias is not None
 
     def write(gradient: Tensor) -> Tensor | None:
@@ -68,8 +70,8 @@ def layer_first_stage(
 def first_stage(
     table: Tensor, bias: Tensor, numbers: Tensor, offsets: Tensor, highest: float, activation: int, cut: Cut
 ) -> tuple[Tensor, Tensor]:
-    """Returns the activation of the sums of `table`'s rows [rows, columns], clipped to 0 .. highest; and these sums,
-    of the bias' dtype. Bags as in `sum_lists`."""
+    """Computes the sums of bias and `table`'s rows [rows, columns], clipped to 0 .. highest, and their activation.
+    Returns the activation and the clipped sums, both in the dtype of the bias. Bags are as in `sum_lists`."""
     samples, columns, width = _shape(table, offsets, activation)
     kept, out = bias.new_empty(2 * samples, columns), bias.new_empty(samples, 2 * width)
     constants = {"ACTIVATION": activation, "CUT": int(cut.one > 0)}
@@ -85,7 +87,8 @@ def first_stage(
 def first_stage_backward(
     gradient: Tensor, kept: Tensor, highest: float, activation: int, cut: Cut
 ) -> tuple[Tensor, Tensor]:
-    """The gradient of the sums [2 * samples, columns], and the sum of its rows [columns] in float32."""
+    """Computes the gradient of the sums [2 * samples, columns], and the sum of its rows [columns] in float32, which is
+    the gradient of the bias. `kept` are the clipped sums of the forward pass."""
     bags, columns = kept.shape
     width = columns // 2 if activation == Activation.PAIRWISE else columns
     sums = torch.empty_like(kept)
@@ -116,13 +119,16 @@ def fused_first_stage(
     activation: Activation,
     cut: Cut = NOT_CUT,
 ) -> Tensor:
-    """`first_stage` of the table and bias in effect, with a derivative as if they were `weight` and `bias`. `write` is
-    given the gradient of the sums, and returns the table's for autograd, or None if it has put it elsewhere."""
+    """Computes `first_stage` of the table and bias in `in_effect`, with a derivative as if they were `weight` and
+    `bias`. `write` gets the gradient of the sums. It returns the gradient of the table for autograd, or None if it has
+    stored that elsewhere."""
     out: Tensor = _FirstStage.apply(weight, bias, in_effect, numbers, offsets, write, highest, activation, cut)  # type: ignore[no-untyped-call]
     return out
 
 
 class _FirstStage(torch.autograd.Function):
+    """The autograd function of `fused_first_stage`."""
+
     @staticmethod
     def forward(
         ctx: Any,
@@ -152,5 +158,6 @@ class _FirstStage(torch.autograd.Function):
 
 
 def _shape(table: Tensor, offsets: Tensor, activation: int) -> tuple[int, int, int]:
+    """Returns the samples, the columns of the table, and the activations of one perspective."""
     columns = table.shape[1]
     return (offsets.shape[0] - 1) // 2, columns, columns // 2 if activation == Activation.PAIRWISE else columns

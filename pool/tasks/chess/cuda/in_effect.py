@@ -1,6 +1,6 @@
-"""Parameters as they are in effect: dense weights with what buckets share, rounded under fake quantization, all in one
-launch (weights_in_effect.cu); touched rows of a table, if wanted as bfloat16, and its bias likewise
-(rounded_rows.cu)."""
+"""Computes parameters as forward uses them ("in effect"). Dense weights get the part that all buckets share added and
+are rounded under fake quantization, all in one launch (weights_in_effect.cu). Touched rows of a table (those that occur
+in the batch) and its bias are rounded, to bfloat16 if wanted (rounded_rows.cu)."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from pool.kernels.cuda.launcher import Extent, Float, Pointer, UInt32, run
 from pool.kernels.cuda.sparse import INDEX
 
 _WEIGHTS, _ROWS = (Path(__file__).with_name(name) for name in ("weights_in_effect.cu", "rounded_rows.cu"))
-WAYS = ("", "half to even", "half away from zero", "towards zero")  # numbered as in rounding.cuh
-Rule = tuple[float, str] | None  # scale and way of rounding; None: as it is
+WAYS = ("", "half to even", "half away from zero", "towards zero")  # ways of rounding, numbered as in rounding.cuh
+Rule = tuple[float, str] | None  # scale and way of rounding; None: not rounded
 
 
 @dataclass(frozen=True, eq=False)
 class Changes:
-    """How parameters, in their order, are changed: `factor` multiplies the first; before that each is rounded by scale
-    and way of `WAYS`, none at all if there are no rules."""
+    """Describes how parameters are changed, in their order. Each is rounded by its scale and way (an index of `WAYS`),
+    or none if there are no rules. Then the first one is multiplied by `factor`."""
 
     factor: float = 1.0
     rules: tuple[tuple[float, int], ...] = ()
 
 
 def weights_in_effect_of(changes: Changes, parameters: Sequence[Tensor], shared: Sequence[Tensor]) -> list[Tensor]:
-    """Returns the parameters with `shared` added to the first ones, rounded and multiplied; what nothing is done to is
-    the same tensor."""
+    """Returns the parameters with `shared` added to the first of them, then rounded and multiplied as `changes` says. A
+    parameter that does not change is returned as the same tensor."""
     do = _changed(changes, len(parameters), len(shared))
     out = list(parameters)
     if do.which:
@@ -47,7 +47,7 @@ def weights_in_effect_of(changes: Changes, parameters: Sequence[Tensor], shared:
 
 
 class _Changed(NamedTuple):
-    """The parameters that something is done to, and what."""
+    """The indices of the parameters that change, and how each changes."""
 
     which: Sequence[int]
     scales: Sequence[float]
@@ -57,6 +57,8 @@ class _Changed(NamedTuple):
 
 @cache
 def _changed(changes: Changes, count: int, shared: int) -> _Changed:
+    """Selects the parameters that change, and collects the numbers of their changes. `shared` is how many of the first
+    have a shared part."""
     rules = changes.rules or ((1.0, 0),) * count
     factors = [changes.factor, *[1.0] * (count - 1)]
     which = [i for i in range(count) if rules[i][1] or factors[i] != 1 or i < shared]
@@ -71,7 +73,8 @@ def weights_in_effect(
     ways: Sequence[int],
     factors: Sequence[float],
 ) -> list[Tensor]:
-    """Each [buckets, ...] with `shared` [...] added in each bucket, rounded, times its factor."""
+    """Computes each weight [buckets, ...] with `shared` [...] added in every bucket, rounded, and multiplied by its
+    factor. Returns new tensors."""
     out = [torch.empty_like(weight) for weight in weights]
     first = [0, *accumulate(weight.numel() for weight in weights)]
     run(
@@ -102,8 +105,9 @@ def rows_in_effect(
     bias_rule: Rule,
     dtype: torch.dtype,
 ) -> tuple[Tensor, Tensor | None]:
-    """Returns a table of `dtype`, and the bias. Row f is rounded with row added[f] (int64) added to it; below 0: none;
-    f itself: all zeros."""
+    """Returns the table in `dtype` with its touched rows rounded, and the rounded bias. The other rows of a new table
+    are not filled. Row f is rounded after row added[f] (int64) has been added to it. Where added[f] is below 0 nothing
+    is added, and where it is f the row becomes all zeros."""
     as_it_is = rule is None and dtype == weight.dtype
     if as_it_is and (bias is None or bias_rule is None):
         return weight, bias
@@ -123,7 +127,8 @@ def rounded_rows(
     bias_way: int,
     dtype: torch.dtype,
 ) -> tuple[Tensor, Tensor]:
-    """Memory of the table's shape and of `dtype` with the touched rows in it, and the bias; empty if there is none."""
+    """Runs the kernel that rounds the touched rows and the bias. Returns memory of the table's shape and of `dtype`, in
+    which only the touched rows are filled, and the bias (empty if there is none)."""
     out = torch.empty_like(weight, dtype=dtype)
     bias_out = weight.new_empty(0) if bias is None else torch.empty_like(bias)
     columns = weight.shape[1]

@@ -1,7 +1,8 @@
-"""Layer stacks, all buckets at once, forward and backward: stacked_linear.cu, layer_stacks.cu.
+"""Computes the layer stacks (small layers, one stack for each output bucket) of all buckets at once, forward and
+backward. Kernels: stacked_linear.cu, layer_stacks.cu.
 
-Float32. Two launches forward and four backward, however many layers and buckets there are; one more each if weights are
-changed before they are in effect, or have a part that all buckets share. The same bits in each run.
+Float32. There are two launches forward and four backward, however many layers and buckets there are, and one more each
+if the weights are changed before use or have a part that all buckets share. Each run gives the same bits.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ from pool.tasks.chess.cuda.stack_form import StackForm, borders_of
 
 _LINEAR, _STACKS = (Path(__file__).with_name(name) for name in ("stacked_linear.cu", "layer_stacks.cu"))
 MOST_BUCKETS = 64
-SLICE = 128  # inputs that a thread multiplies and adds up, of long rows
-TILE = 8  # of stacks.cuh
-SAMPLES = 64  # of stacked_linear.cu
+SLICE = 128  # number of a row's inputs that one thread multiplies and adds up
+TILE = 8  # outputs that one thread computes; as in stacks.cuh
+SAMPLES = 64  # samples in a piece of the backward pass; as in stacked_linear.cu
 _NO_FORM, _NO_CHANGES = StackForm(()), Changes()
 
 
 def serves(x: Tensor) -> bool:
-    """Says whether the function below takes tensors like this one."""
+    """Returns whether `layer_stacks` can compute with inputs like `x`: float32, on a device with kernels."""
     plain = x.dtype == torch.float32 and not torch._C._are_functorch_transforms_active()
     return plain and backend_of(x.device) == "cuda"
 
@@ -46,11 +47,12 @@ def layer_stacks(
     shared: tuple[Tensor, Tensor] | None = None,
     changes: Changes | None = None,
 ) -> Tensor:
-    """[samples] of x [samples, inputs]: what the stacks make of it, plus `extra` [samples]; samples borders[b] ..
-    borders[b + 1] by stack b.
+    """Computes the outputs of the stacks, plus `extra` [samples]. Returns [samples]. Samples borders[b] .. borders[b +
+    1] belong to stack b.
 
-    parameters: weight and bias of each layer, [buckets, outputs, inputs] and [buckets, outputs]; `shared`: added to
-    those of the first layer in each bucket. Gradients are those of the parameters in effect.
+    x: [samples, inputs]. parameters: weight and bias of each layer, [buckets, outputs, inputs] and [buckets, outputs].
+    shared: added to weight and bias of the first layer in every bucket. changes: applied to the parameters after that.
+    Gradients are those of the changed parameters.
     """
     every = (*parameters, *(shared or ()))
     out: Tensor = _LayerStacks.apply(form, changes or _NO_CHANGES, x, extra, tuple(borders), len(parameters), *every)  # type: ignore[no-untyped-call]
@@ -60,7 +62,8 @@ def layer_stacks(
 def stacks_forward(
     form: StackForm, x: Tensor, extra: Tensor | None, parameters: Sequence[Tensor], borders: Sequence[int]
 ) -> tuple[Tensor, Tensor]:
-    """`layer_stacks` of contiguous tensors, and the hidden layers' outputs, a row a sample."""
+    """Computes the forward pass of `layer_stacks`, for contiguous tensors. Returns the outputs [samples], and the
+    hidden layers' outputs, one row for each sample."""
     (samples, inputs), from_ = x.shape, borders_of(borders)
     wide, parts = form.outputs[0], -(-inputs // SLICE)
     products = x.new_empty(parts, wide, samples)
@@ -88,7 +91,8 @@ def stacks_backward(
     borders: Sequence[int],
     factor: float,
 ) -> list[Tensor]:
-    """The gradients of x and of the parameters; that of the first weight times `factor`."""
+    """Computes the gradients of x and of the parameters, in this order. That of the first weight is multiplied by
+    `factor`. `kept` are the hidden layers' outputs of the forward pass."""
     samples, inputs = x.shape
     buckets, from_, wide = len(borders) - 1, borders_of(borders), form.outputs[0]
     pieces = [0, *accumulate(-(-(end - begin) // SAMPLES) for begin, end in pairwise(borders))]
@@ -117,23 +121,25 @@ def stacks_backward(
 
 
 class _Row(NamedTuple):
-    """The gradients of one stack's parameters, all one after the other."""
+    """The layout of the gradients of one stack's parameters, which lie one after the other."""
 
-    columns: bytes  # where each parameter's begin
+    columns: bytes  # offset of each parameter's gradient, as kernels take them
     numbers: int
-    tiles: int  # of outputs, of all layers
-    widest: int  # inputs of a layer behind the first one
+    tiles: int  # number of tiles of outputs in all layers
+    widest: int  # largest number of inputs of a layer after the first
 
 
 @cache
 def _row_of(form: StackForm, inputs: int) -> _Row:
+    """Computes the layout of one stack's gradients. Results are cached."""
     columns = form.columns(inputs)
     tiles = sum(-(-outputs // TILE) for outputs in form.outputs)
     return _Row(structure(at=(UInt32, columns)), columns[-1], tiles, max(form.inputs(0)))
 
 
 def shared_gradients(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-    """The sums over the buckets of [buckets, outputs, inputs] and [buckets, outputs]."""
+    """Computes the gradients of the shared weight and bias: sums over the buckets of [buckets, outputs, inputs] and
+    [buckets, outputs]."""
     buckets, outputs, inputs = weight.shape
     of_weight, of_bias = weight.new_empty(outputs, inputs), bias.new_empty(outputs)
     source = _products(_NO_FORM, buckets, 1)
@@ -145,6 +151,9 @@ def shared_gradients(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class _LayerStacks(torch.autograd.Function):
+    """The autograd function of `layer_stacks`. Its parameters come last: `count` of the layers, then the shared
+    ones."""
+
     @staticmethod
     def forward(
         ctx: Any,
@@ -180,9 +189,11 @@ def _addresses(parameters: Sequence[Tensor]) -> bytes:
 
 @cache
 def _products(form: StackForm, buckets: int, width: int) -> Source:
+    """Returns the source of the wide layer's kernels, for this form and number of buckets."""
     return Source.of(_LINEAR, BFLOAT16=0, WIDTH=width, BUCKETS=buckets, **form.constants)
 
 
 @cache
 def _stacks(form: StackForm, buckets: int) -> Source:
+    """Returns the source of the other layers' kernels, for this form and number of buckets."""
     return Source.of(_STACKS, BFLOAT16=0, WIDTH=4, BUCKETS=buckets, **form.constants)

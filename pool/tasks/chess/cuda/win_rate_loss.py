@@ -1,6 +1,6 @@
-"""The mean loss of scores as probabilities of winning, with its gradient: win_rate_loss.cu.
+"""Computes the mean loss of scores, taken as probabilities of winning, and its gradient. Kernels: win_rate_loss.cu.
 
-Float32. Three launches forward, one backward. The same bits in each run: sums have a fixed order.
+Float32. There are three launches forward and one backward. Each run gives the same bits, as sums have a fixed order.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pool.kernels.cuda.compiler import Source
 from pool.kernels.cuda.launcher import Extent, Float, run
 
 _FILE = Path(__file__).with_suffix(".cu")
-PARTS = 128  # of win_rate_loss.cu
+PARTS = 128  # partial sums; as in win_rate_loss.cu
 _TYPES = {
     torch.int8: "signed char",
     torch.uint8: "unsigned char",
@@ -30,7 +30,8 @@ _TYPES = {
 
 
 def serves(output: Tensor, score: Tensor, result: Tensor) -> bool:
-    """Says whether the function below takes these."""
+    """Returns whether `win_rate_loss` can compute with these tensors: a float32 output [samples] on a device with
+    kernels, and labels of a supported dtype."""
     if torch._C._are_functorch_transforms_active() or output.dtype != torch.float32 or output.ndim != 1:
         return False
     return {score.dtype, result.dtype} <= _TYPES.keys() and backend_of(output.device) == "cuda"
@@ -39,8 +40,9 @@ def serves(output: Tensor, score: Tensor, result: Tensor) -> bool:
 def win_rate_loss(
     output: Tensor, score: Tensor, result: Tensor, share: float | Tensor, settings: Sequence[float], *, weighs: bool
 ) -> Tensor:
-    """A number. `output` [samples] in units of the net; `score` and `result` as in the batch; `share`: lambda, of all
-    or of each. `settings`: numbers in the order of the kernel's Loss; `weighs`: samples count by their weights."""
+    """Returns the mean loss, a scalar. `output` [samples] is in units of the net. `score` and `result` are as in the
+    batch. `share` is lambda, one number or one for each sample. `settings` are numbers in the order of the kernel's
+    Loss. With `weighs` samples count by their weights."""
     by = share, tuple(settings), weighs
     out: Tensor = _WinRateLoss.apply(output, score, result, *by)  # type: ignore[no-untyped-call]
     return out
@@ -49,7 +51,8 @@ def win_rate_loss(
 def win_rate_forward(
     output: Tensor, score: Tensor, result: Tensor, share: float | Tensor, settings: Sequence[float], weighs: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The mean; the gradient of each sample's own loss, [samples]; what that is to be divided by."""
+    """Computes the forward pass of `win_rate_loss`. Returns the mean, the gradient of each sample's own loss [samples],
+    and the divisor that turns such a gradient into that of the mean."""
     samples = output.numel()
     losses, slopes = torch.empty_like(output), torch.empty_like(output)
     weights = torch.empty_like(output) if weighs else None
@@ -65,14 +68,16 @@ def win_rate_forward(
 
 
 def win_rate_backward(gradient: Tensor, slopes: Tensor, total: Tensor) -> Tensor:
-    """The gradient of `output`, given that of the mean."""
-    out, source = torch.empty_like(slopes), _source(torch.int16, torch.int8)  # the types are no matter here
+    """Computes the gradient of `output` from that of the mean."""
+    out, source = torch.empty_like(slopes), _source(torch.int16, torch.int8)  # any types: this kernel reads no labels
     arguments = gradient, slopes, total, out, slopes.numel()
     run(slopes.device, source, "win_rate_backward", Extent(slopes.numel(), 1), *arguments)
     return out
 
 
 class _WinRateLoss(torch.autograd.Function):
+    """The autograd function of `win_rate_loss`."""
+
     @staticmethod
     def forward(
         ctx: Any,

@@ -1,4 +1,4 @@
-"""The commands that look at networks of chess engines, whatever task they are of."""
+"""The commands that inspect and use networks of chess engines, whatever task they are of."""
 
 from __future__ import annotations
 

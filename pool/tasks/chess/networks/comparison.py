@@ -1,4 +1,4 @@
-"""Networks of chess engines beside one another: files and checkpoints on the same positions, by one loss."""
+"""Compares networks of chess engines, files and checkpoints, by one loss on the same positions."""
 
 from __future__ import annotations
 
@@ -34,37 +34,40 @@ from pool.tasks.chess.training.config import LossConfig
 from pool.tasks.chess.training.loss import mean_loss, remapped
 from pool.tasks.chess.training.score_share import scheduled
 
-SECTIONS = ("data", "loss")  # that all networks share
-_INPUTS = ("features", "king_buckets", "output_buckets")  # keys of data.chess that a network has of its own
+SECTIONS = ("data", "loss")  # sections of the config that all networks share
+_INPUTS = ("features", "king_buckets", "output_buckets")  # keys of data.chess that each network has its own value of
 
 Numbers = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Compared:
-    """One network on the data."""
+    """The results of one network in a comparison."""
 
     net: str
     loss: float
-    mean_difference: float  # of its evaluations and those of the first network, in units of the score
+    mean_difference: float  # mean |difference| from the first network's evaluations, in units of the score
     largest_difference: float
 
 
 @dataclass(frozen=True)
 class Comparison:
+    """The results of all networks on the same samples."""
+
     samples: int
-    weight: float  # lambda: the share of the score in what is wanted
+    weight: float  # lambda: the score's share of the target
     nets: Sequence[Compared]  # the lowest loss first
 
 
 @dataclass(frozen=True)
 class NetworkFile:
-    """The integers of a file, as its engine computes with them."""
+    """Evaluates batches with the integers of a network file, as its engine computes them."""
 
     network: FileNetwork
 
     def predict(self, batch: SparseBatch, samples: int) -> npt.NDArray[Any]:
-        """Returns [samples, 1] in the order of the batch: internal units, the side to move's view."""
+        """Returns the evaluations [samples, 1] of a batch's first samples, in the order of the batch, in the network's
+        own units, from the side to move's point of view."""
         return self.network.values_of(Block.of_batch(batch, samples), allowed_cores())[:, None]
 
 
@@ -76,8 +79,9 @@ def compare(
     task: str | None = None,
     on_progress: Callable[[int], object] | None = None,
 ) -> Comparison:
-    """Compares networks on the same data. `changes`: of [data] and [loss], which are those of `config_file`, else of
-    the first checkpoint among the networks, else the defaults of the first one's task. Raises PoolError, DataError."""
+    """Evaluates networks on the same data and computes their losses. `changes` apply to [data] and [loss]. These two
+    sections are those of `config_file`, else of the first checkpoint among the networks, else the defaults of the first
+    network's task. Raises PoolError or DataError."""
     opened = [_opened(net, config_file, task) for net in nets]
     base = _base(opened, changes, config_file)
     if not isinstance(base.loss, LossConfig):
@@ -109,13 +113,14 @@ def compare(
 
 
 def _opened(net: Path, config_file: Path | None, task: str | None) -> Predictor | NetworkFile:
+    """Opens a checkpoint's folder, or a network file."""
     if net.is_dir():
         return Predictor.open(net, task, "validate")
     return NetworkFile(read_file(net, config_file))
 
 
 def _base(opened: Sequence[Predictor | NetworkFile], changes: Sequence[Change], config_file: Path | None) -> Config:
-    """Returns the settings that all share."""
+    """Returns the settings that all networks share in the comparison."""
     if wrong := [change.key for change in changes if change.key.partition(".")[0] not in SECTIONS]:
         raise ConfigError(f"--set {wrong[0]}: validate takes keys of {' and '.join(SECTIONS)} alone")
     if config_file is not None:
@@ -130,7 +135,7 @@ def _base(opened: Sequence[Predictor | NetworkFile], changes: Sequence[Change], 
 
 
 def _data_of(evaluator: Predictor | NetworkFile, base: Config) -> DataConfig:
-    """Returns the shared settings with the network's own inputs."""
+    """Returns the shared settings of the data with the inputs of one network."""
     if base.data.section != "chess":
         raise ConfigError(f"validate: data.source = {base.data.source} has no positions")
     if isinstance(evaluator, NetworkFile):
@@ -150,7 +155,8 @@ def _evaluated(
     seed: int,
     on_progress: Callable[[int], object] | None,
 ) -> tuple[Numbers, Numbers, Numbers]:
-    """Returns evaluations, scores and results of all positions, in their order."""
+    """Evaluates all positions of the files with one network. Returns its evaluations, and the positions' scores and
+    results, in the order of the files."""
     blocks: list[tuple[Numbers, Numbers, Numbers]] = []
     samples = 0
     for batch, order in batches_in_order(Data(data, tuple(files), seed)):

@@ -1,4 +1,4 @@
-"""`pool convert`: a network file becomes a checkpoint, to start from or to export again."""
+"""The command `pool convert`, which turns a network file into a checkpoint, to start from or to export again."""
 
 from __future__ import annotations
 
@@ -46,6 +46,8 @@ def convert(
 
 
 def _saved(net: Path, description: str, settings: dict[str, dict[str, object]], output: Path) -> Path:
+    """Builds the model of these settings, loads the network file into it, and saves it as a checkpoint of step 0.
+    Returns the checkpoint's folder."""
     # late: torch
     from loader.stream.interface import Cursor
     from pool.checkpoint import store

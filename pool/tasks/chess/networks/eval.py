@@ -1,4 +1,5 @@
-"""`pool eval`: the integers that an engine computes with a network. Imports torch for a checkpoint alone."""
+"""The command `pool eval`, which evaluates positions with the integers of an engine's network. Imports torch for a
+checkpoint alone."""
 
 from __future__ import annotations
 
@@ -20,13 +21,13 @@ from pool.tasks.chess.network import Evaluation, Network
 from pool.tasks.chess.networks.network_files import open_network
 from pool.tasks.chess.positions import NamedPosition, listed_positions, positions_of_fens
 
-_BLOCK = 1024  # positions evaluated before they are shown
+_BLOCK = 1024  # positions that are evaluated at a time
 _LINE_COLUMNS = ("pawns", "units", "position")
 
 
 @dataclass(frozen=True)
 class _Evaluated:
-    """One position's numbers, as in network.Evaluation."""
+    """The evaluation of one position, with the fields of network.Evaluation."""
 
     named: NamedPosition
     bucket: int
@@ -41,6 +42,7 @@ class _Evaluated:
 
     @property
     def white_pawns(self) -> float:
+        """The value in pawns from White's point of view."""
         return self.pawns if self.named.fen.split()[1] == "w" else -self.pawns
 
 
@@ -127,6 +129,7 @@ def _show_lines(rows: Iterator[_Evaluated], network: Network) -> None:
 
 
 def _show_tables(rows: Iterator[_Evaluated], network: Network) -> None:
+    """Prints a table for each position, with the terms and value of every output bucket."""
     console = Console(highlight=False, markup=False) if sys.stdout.isatty() else None
     terms = f"terms in {network.units_of_terms}, " if network.units_of_terms else ""
     sys.stdout.write(f"* the bucket in use. Side to move's view; {terms}values in {network.units}.\n")

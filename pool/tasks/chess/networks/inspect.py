@@ -1,4 +1,4 @@
-"""`pool inspect`: what a network file holds. Never imports torch."""
+"""The command `pool inspect`, which shows what a network file holds. Never imports torch."""
 
 from __future__ import annotations
 
@@ -69,6 +69,7 @@ def inspect(
 
 
 def _lines(facts: Facts) -> list[str]:
+    """Formats the summary of a network as lines, with a table of its tensors."""
     rows = [_COLUMNS, *(_row(tensor) for tensor in facts.tensors)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(_COLUMNS))]
     table = [

@@ -1,5 +1,5 @@
-"""Opens integer networks: files of any family, and what checkpoints would be exported as. Imports torch for a
-checkpoint alone."""
+"""Opens integer networks: files of any family, and checkpoints as the networks that they would be exported as. Imports
+torch for a checkpoint alone."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from pool.tasks.chess.quantization import Ints
 
 
 class MeanNetwork:
-    """The Network that says what the members of an ensemble say on average, in whole units, halves to the even one."""
+    """Evaluates positions with an ensemble: the mean of its members' evaluations, in whole units. Halves are rounded to
+    even."""
 
     def __init__(self, members: Sequence[Network]) -> None:
         first = members[0]
@@ -47,8 +48,8 @@ class MeanNetwork:
 
 
 def open_network(path: Path, choice: Choice = NEWEST, config_file: Path | None = None) -> Network:
-    """Opens the network of a file (`read_file`), or the one that a checkpoint, or the newest of a run, would be
-    exported as; of an ensemble the mean of all, unless one member is chosen. Raises PoolError, DataError."""
+    """Opens the network of a file (see `read_file`), or of a checkpoint or a run's newest checkpoint as it would be
+    exported. For an ensemble it is the mean of all members, unless one is chosen. Raises PoolError or DataError."""
     if path.is_dir():
         if config_file is not None:
             raise ConfigError(f"--config: the checkpoint {path} has its config itself; leave it out")
@@ -61,8 +62,8 @@ def open_network(path: Path, choice: Choice = NEWEST, config_file: Path | None =
 
 
 def read_file(path: Path, config_file: Path | None = None) -> FileNetwork:
-    """Reads a network of the family that `config_file`'s task is of, else the name's suffix; one with a suffix of
-    nobody's is read by the first family. Raises PoolError, DataError."""
+    """Reads a network file. Its family is that of the task in `config_file`, else the one that has the file's suffix,
+    else the first one. Raises PoolError or DataError."""
     known = families()
     if config_file is not None:
         config = load_config(config_file)
@@ -74,7 +75,7 @@ def read_file(path: Path, config_file: Path | None = None) -> FileNetwork:
 
 
 def families() -> dict[str, Family]:
-    """Returns the families of networks by the names of their tasks."""
+    """Returns the modules with the bundled tasks' networks, by the names of the tasks."""
     return dict(_families())
 
 
@@ -86,7 +87,7 @@ def _families() -> Iterator[tuple[str, Family]]:
 
 
 def _check_task(task: str, known: Mapping[str, Family], where: str) -> None:
-    """Raises ConfigError for a task without a family."""
+    """Checks that the task has integer networks. Raises ConfigError."""
     if task not in known:
         raise ConfigError(
             f"eval: {where} is of the task {printable(task)}, and eval is for {', '.join(known)}: see pool predict"
@@ -94,6 +95,7 @@ def _check_task(task: str, known: Mapping[str, Family], where: str) -> None:
 
 
 def _of_checkpoint(checkpoint: Path, choice: Choice) -> Network:
+    """Loads the members of a checkpoint that were chosen, and returns the network that they would be exported as."""
     task = str(read_state(checkpoint).config.get("task"))
     _check_task(task, families(), str(checkpoint))
     from pool.export.load import load_members  # late: torch

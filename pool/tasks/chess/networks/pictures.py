@@ -1,6 +1,6 @@
-"""Pictures of a network's integers: histograms of the tensors, first-layer weights as boards, PSQT, activations.
+"""Draws a network's integers: histograms of the tensors, first-layer weights as boards, PSQT, activations.
 
-matplotlib, which need not be installed, is imported as late as can be.
+Imports matplotlib, which need not be installed, only when something is drawn.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _LIMIT = "#c0392b"
 _LINE = "#2a4a6b"
 _SIGNED = "RdBu_r"  # white is 0
 _UNSIGNED = "viridis"
-_NOTHING = "#e6e6e6"  # squares where a piece never is
-_TENSORS_A_ROW = 3  # of histograms
+_NOTHING = "#e6e6e6"  # colour of squares where a piece can't be
+_TENSORS_A_ROW = 3  # histograms in a row
 _BINS = 121
-_NEAR = 0.2  # of its limits: tensors that use less have an axis that is logarithmic from some number on
-_PIECES_A_ROW = 6  # of boards
-_OUTPUTS = 16  # shown by themselves
-_BOARD = 9  # squares, and the gap behind them
+_NEAR = 0.2  # of the range: tensors that use less get an axis that is logarithmic from some number on
+_PIECES_A_ROW = 6  # boards in a row
+_OUTPUTS = 16  # number of outputs that are drawn
+_BOARD = 9  # width of a board and of the gap after it, in squares
 _AT_ONCE = 256  # positions
 
 
@@ -42,8 +42,9 @@ def draw(
     folder: Path,
     check: Callable[[Sequence[Path]], object],
 ) -> list[Path]:
-    """Draws all pictures of a network and returns their files: boards if its inputs are pieces on squares, activations
-    if there are positions. `check` is called with the files before any is drawn. Raises PoolError."""
+    """Draws all pictures of a network into a folder and returns their files. There are boards only if its inputs are
+    pieces on squares, and activations only if there are positions. `check` is called with the files before anything is
+    drawn. Raises PoolError."""
     boards = network.boards()
     pictures: dict[str, Callable[[Path], object]] = {
         "histograms": lambda path: draw_histograms(facts.tensors, network.tensors, path)
@@ -67,7 +68,7 @@ def draw(
 
 
 def draw_histograms(facts: Sequence[TensorFacts], tensors: Mapping[str, npt.NDArray[Any]], path: Path) -> None:
-    """Draws a panel for each tensor of integers."""
+    """Draws a histogram for each tensor of integers."""
     facts = [fact for fact in facts if fact.limits is not None]
     rows = -(-len(facts) // _TENSORS_A_ROW)
     title = "integers of each tensor, share of the numbers; red: limits of the integer type, or of training"
@@ -80,6 +81,7 @@ def draw_histograms(facts: Sequence[TensorFacts], tensors: Mapping[str, npt.NDAr
 
 
 def _panel(axes: Any, fact: TensorFacts, values: npt.NDArray[Any]) -> None:
+    """Draws the histogram of one tensor, with its limits."""
     from matplotlib.ticker import LogLocator, NullFormatter
 
     borders, bend = _borders(fact)
@@ -100,8 +102,8 @@ def _panel(axes: Any, fact: TensorFacts, values: npt.NDArray[Any]) -> None:
 
 
 def _borders(fact: TensorFacts) -> tuple[npt.NDArray[np.float64], float]:
-    """Returns borders between whole numbers, evenly along the axis; and the number from which on it is logarithmic (0:
-    nowhere)."""
+    """Returns the borders of a histogram's bins, which lie between whole numbers and evenly along the axis. Also
+    returns the number from which on the axis is logarithmic, or 0 if it is linear throughout."""
     low, high = _limits(fact)
     if fact.used >= _NEAR:
         step = max(1, -(-(high - low + 1) // _BINS))
@@ -118,11 +120,12 @@ def _limits(fact: TensorFacts) -> tuple[int, int]:
 
 
 def _placed(numbers: Any, bend: float) -> Any:
-    """Returns places on the axis."""
+    """Returns the positions of numbers on an axis that is logarithmic from `bend` on, or linear if that is 0."""
     return np.arcsinh(np.asarray(numbers) / bend) if bend else numbers
 
 
 def _ticks(fact: TensorFacts, bend: float) -> list[int]:
+    """Returns the numbers that are marked on the axis of a histogram."""
     low, high = _limits(fact)
     if not bend:
         return [low, low // 2, 0, high // 2, high]
@@ -131,7 +134,8 @@ def _ticks(fact: TensorFacts, bend: float) -> list[int]:
 
 
 def draw_sizes(boards: Boards, path: Path) -> None:
-    """Draws for each piece a small board for each square of the own king: the mean magnitude over all outputs."""
+    """Draws the mean magnitude of the weights over all outputs: for each piece, a small board for each square of the
+    own king."""
     sizes = _mean_magnitudes(boards)
     ranks, files = len(boards.kings), len(boards.kings[0])
     rows = -(-len(boards.pieces) // _PIECES_A_ROW)
@@ -152,7 +156,8 @@ def draw_sizes(boards: Boards, path: Path) -> None:
 
 
 def draw_outputs(boards: Boards, path: Path) -> None:
-    """Draws the outputs with the largest weights: a row each, a board for each piece, mean over the kings' buckets."""
+    """Draws the weights of the outputs that have the largest: a row for each output, a board for each piece, the mean
+    over the king's buckets."""
     mean = boards.weights.mean(axis=0, dtype=np.float64) / boards.one  # [pieces, 64, outputs]
     strongest = np.argsort(-np.abs(mean).mean(axis=(0, 1)), kind="stable")[:_OUTPUTS]
     rows, names = [], []
@@ -171,7 +176,7 @@ def draw_outputs(boards: Boards, path: Path) -> None:
 
 
 def draw_worth(boards: Boards, worth: npt.NDArray[np.float64], path: Path) -> None:
-    """Draws PSQT by piece: its mean by square, and its mean by output bucket."""
+    """Draws the PSQT values of each piece: their mean by square, and their mean by output bucket."""
     by_square = worth.mean(axis=(0, 3))  # [pieces, 64]
     pieces = [p for p, piece in enumerate(boards.pieces) if not piece.startswith("king")]
     with picture(path, "PSQT in internal units, mean over the king's buckets", 13, 8.2) as figure:
@@ -196,12 +201,13 @@ def draw_worth(boards: Boards, worth: npt.NDArray[np.float64], path: Path) -> No
 
 
 def _mean_magnitudes(boards: Boards) -> npt.NDArray[np.float64]:
-    """Returns [buckets, pieces, 64]. A bucket at a time: the table is large."""
+    """Returns the mean magnitude of the weights over all outputs, [buckets, pieces, 64]. Computes one bucket at a time,
+    as the table is large."""
     return np.stack([np.abs(bucket.astype(np.int32)).mean(axis=2) for bucket in boards.weights]) / boards.one
 
 
 def draw_zeros(network: FileNetwork, positions: Sequence[Position], path: Path) -> None:
-    """Draws how often each input of the layer behind the first is 0; both sides of each position count."""
+    """Draws how often each activation of the first layer is 0. Both sides of each position count."""
     zeros = np.concatenate(
         [network.activations(positions[start : start + _AT_ONCE]) == 0 for start in range(0, len(positions), _AT_ONCE)]
     )
@@ -229,7 +235,7 @@ def draw_zeros(network: FileNetwork, positions: Sequence[Position], path: Path) 
 
 
 def masked(piece: str, squares: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """Returns [64, ...] with NaN where the piece never is."""
+    """Returns the squares' values [64, ...] with NaN where the piece can't be: pawns on the first and last rank."""
     board = np.array(squares, np.float64)
     if piece.endswith("pawn"):
         board[:8] = board[56:] = np.nan
@@ -237,12 +243,12 @@ def masked(piece: str, squares: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
 
 
 def as_board(squares: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Turns [64] into [8, 8], the eighth rank on top."""
+    """Reshapes [64] to [8, 8] with the eighth rank on top."""
     return squares.reshape(8, 8)[::-1]
 
 
 def beside_one_another(boards: Sequence[Sequence[npt.NDArray[np.float64]]]) -> npt.NDArray[np.float64]:
-    """Puts rows of boards [8, 8] into one image, with a gap of NaN between them."""
+    """Joins rows of boards [8, 8] into one image, with a gap of NaN between them."""
     rows = []
     for row in boards:
         padded = [np.pad(board, ((0, 1), (0, 1)), constant_values=np.nan) for board in row]
@@ -251,7 +257,7 @@ def beside_one_another(boards: Sequence[Sequence[npt.NDArray[np.float64]]]) -> n
 
 
 def show(axes: Any, image: npt.NDArray[np.float64], colours: str, low: float, high: float) -> Any:
-    """Shows the image without ticks; returns what a bar of colours is made of."""
+    """Shows an image without ticks, and returns the object that a colour bar is made from."""
     import matplotlib
 
     shown = axes.imshow(

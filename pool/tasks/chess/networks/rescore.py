@@ -1,4 +1,5 @@
-"""`pool rescore`: new scores for all positions of some files, by a network: a teacher for another one."""
+"""The command `pool rescore`, which gives all positions of some files new scores by a network, the teacher of another
+one."""
 
 from __future__ import annotations
 
@@ -39,9 +40,9 @@ if TYPE_CHECKING:
 
 # late imports: a command loads what it uses, so that --help and mistakes are answered at once
 
-VERSION = 1  # another one if the same settings make other scores
-POSITIONS = "positions"  # key of the work's state: so many have their scores
-_LARGEST = 32000  # beyond it scores have meanings of their own
+VERSION = 1  # increased when the same settings give different scores
+POSITIONS = "positions"  # key of the work file's state: number of positions scored so far
+_LARGEST = 32000  # scores beyond it have special meanings
 _UNITS_OF_LC0, _BENT = 660.6, 0.9751875  # lc0 909a4082, src/trainingdata/rescorer.cc
 _BATCH = 4096  # positions
 _READERS = 2
@@ -52,13 +53,14 @@ Scores = npt.NDArray[np.int16]
 
 @dataclass(frozen=True)
 class WinRate:
-    """The win rate that an evaluation means, by the loss (`pool.tasks.chess.training.loss.probability`)."""
+    """Converts evaluations to win rates by the curve of the loss (`pool.tasks.chess.training.loss.probability`)."""
 
     offset: float
     scaling: float
 
     def in_units_of_lc0(self, evaluations: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        """Returns what lc0 writes as the scores of positions [n] with these probabilities to win less those to lose."""
+        """Converts evaluations [n] to scores in the unit of Leela's data: the score that lc0 writes for the same
+        probability to win less that to lose."""
         win, loss = (
             1 / (1 + np.exp(np.minimum(-(side - self.offset) / self.scaling, 700)))
             for side in (evaluations, -evaluations)
@@ -69,13 +71,16 @@ class WinRate:
 
 @dataclass(frozen=True)
 class Teacher:
+    """Scores positions by a network's evaluations, converted to the unit of the file."""
+
     network: Network
     scale: float
     win_rate: WinRate | None
     threads: int
 
     def score(self, block: Block, before: Scores) -> Scores:
-        """Returns the scores of n positions [n], for the side to move; what has none keeps none."""
+        """Returns the scores of n positions [n], for the side to move. A position without a score in `before` gets
+        none."""
         evaluations = self.network.values_of(block)
         scores = np.rint(self.win_rate.in_units_of_lc0(evaluations) if self.win_rate else evaluations * self.scale)
         return np.where(before == NO_SCORE, before, np.clip(scores, -_LARGEST, _LARGEST).astype(np.int16))
@@ -173,6 +178,7 @@ def rescore(
 
 
 def _parse_win_rate(text: str, scale: float) -> WinRate:
+    """Parses the option `--win-rate OFFSET,SCALING`. Raises typer.BadParameter."""
     if scale != 1.0:
         raise typer.BadParameter("give one of --scale and --win-rate", param_hint="--win-rate")
     try:
@@ -197,6 +203,8 @@ def _write(
     report: Report,
     interruption: Interruption,
 ) -> None:
+    """Computes the scores, and writes the file of positions with them. Scores go to a work file first, from which the
+    same command continues after a stop."""
     from loader.chess.engines.rescore_positions import rescored
     from loader.chess.engines.rescore_settings import digest_of_all
     from loader.chess.positions.output import check_free, packed
@@ -234,7 +242,7 @@ def _write(
 
 
 def _scores(teacher: Teacher, sources: Sequence[SourceFile], begin: int) -> Iterator[Scores]:
-    """Yields the scores of all positions behind the first `begin`, in their order. Raises DataError."""
+    """Yields the scores of all positions except the first `begin`, in their order. Raises DataError."""
     inputs = teacher.network.inputs
     chess = {
         "features": inputs.features,

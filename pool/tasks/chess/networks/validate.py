@@ -1,4 +1,4 @@
-"""`pool validate`: networks compared on the same data."""
+"""The command `pool validate`, which compares networks on the same data."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Networks that see a position from both sides' perspective, (inputs -> N)x2 -> ... -> 1: what most chess engines but
-Stockfish use. Training them, and reading, writing and evaluating the files of bullet's format.
+"""The task `perspective`: networks that see a position from both sides' perspective, (inputs -> N)x2 -> ... -> 1, as
+most chess engines but Stockfish use. Trains them, and reads, writes and evaluates files of bullet's format.
 
 Importing this does not import torch; `create_task` does.
 """
@@ -29,8 +29,8 @@ __all__ = [
 
 NETWORKS = "pool.tasks.chess.perspective.network"
 EXPORT_SUFFIX = ".bin"
-SCORE_UNIT = "centipawns"  # of what its networks evaluate
-SCORE_SCALES = {"internal units": 0.277}  # that bring scores of other units to this one
+SCORE_UNIT = "centipawns"  # unit of the networks' evaluations
+SCORE_SCALES = {"internal units": 0.277}  # factors that convert scores of other units to this one
 
 
 def create_task(model: ModelConfig, loss: ChessLossConfig) -> PerspectiveTask:

@@ -1,4 +1,5 @@
-"""Settings of the task; the defaults are those of bullet's first example. Free of torch: the supervisor reads them."""
+"""Settings of the task `perspective`. The defaults are those of bullet's first example. Free of torch, as the
+supervisor reads them."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from pool.tasks.chess.training.config import FakeQuantization, Kernels, TableDty
 MAX_WIDTH = 1 << 14
 _FROM_DATA = ("features", "king_buckets", "output_buckets")
 
-BLOCKS = ("pieces", "threats", "pawn_pairs")  # of the rows of l0w
+BLOCKS = ("pieces", "threats", "pawn_pairs")  # names of the blocks of rows of l0w
 
 Kind = Literal["i8", "i16", "i32", "f32"]
 HiddenActivation = Literal["crelu", "screlu", "dual", "hard_swish", "gated"]
@@ -201,8 +202,8 @@ LossConfig = with_defaults(
 
 
 def complete_model(model: ModelConfig, data: Any) -> ModelConfig:
-    """Returns the model with the inputs and output buckets of the data's settings. Raises ValueError if the model's say
-    something else."""
+    """Returns the model's settings with the inputs and output buckets of the data's settings. Raises ValueError if the
+    model's settings name others."""
     of_data = {key: getattr(data, key) for key in _FROM_DATA if hasattr(data, key)}
     for key, value in of_data.items():
         own = getattr(model, key)

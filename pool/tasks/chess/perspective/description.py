@@ -1,5 +1,5 @@
-"""The description of an exported file, FILE.json beside it: which network it holds. The file itself is nothing but
-numbers."""
+"""Reads and writes the description of an exported file, FILE.json beside it, which says what network it holds. The file
+itself holds numbers only."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ TASK = "perspective"
 
 
 def beside(file: Path) -> Path:
+    """Returns the path of a file's description."""
     return file.with_name(f"{file.name}.json")
 
 
 def description(model: ModelConfig, loss: ChessLossConfig, data: bytes, text: str) -> bytes:
-    """Returns the description of a file with these bytes."""
+    """Returns the description, as JSON, of a file whose bytes are `data`. `text` is the user's description."""
     tree = {
         "task": TASK,
         "description": text,
@@ -36,21 +37,21 @@ def description(model: ModelConfig, loss: ChessLossConfig, data: bytes, text: st
 
 
 class Description(NamedTuple):
-    """The network that a file holds."""
+    """The description of a file: the settings of its network."""
 
     model: ModelConfig
     loss: ChessLossConfig
     text: str
-    sha256: str | None = None  # of the file that is described
+    sha256: str | None = None  # of the described file; None without a description
 
     def check_content(self, file: Path, data: bytes) -> None:
-        """Raises DataError if the file's bytes are not those that are described."""
+        """Checks that `data`, the file's bytes, are those that the description was written for. Raises DataError."""
         if self.sha256 != hashlib.sha256(data).hexdigest():
             raise DataError(beside(file), f"belongs to another file than {file.name}: its sha256 differs")
 
 
 def read_description(file: Path) -> Description | None:
-    """Reads the description beside a file; None if there is none. Raises DataError."""
+    """Reads the description beside a file. Returns None if there is none. Raises DataError."""
     path = beside(file)
     if not path.is_file():
         return None

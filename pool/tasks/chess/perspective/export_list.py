@@ -1,4 +1,4 @@
-"""The tensors of an exported file, in order: bullet's four examples by name, or the user's own list."""
+"""Chooses the tensors of an exported file and their order: one of bullet's four examples, or the user's own list."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from pool.tasks.chess.perspective.config import ExportTensor, Kind, ModelConfig
 from pool.tasks.chess.perspective.shape import Shape
 
-QA = 255  # of the first layer
-QB = 64  # of the weights behind it
+QA = 255  # scale of the first layer in bullet's examples
+QB = 64  # scale of the weights after the first layer
 
 
 def export_list(model: ModelConfig, shape: Shape) -> tuple[ExportTensor, ...]:
-    """Returns the user's own list, or if it is empty the example of that name (`model.export_as`). Raises ValueError
-    for a list that does not have each tensor of such a network once."""
+    """Returns the tensors to export: the user's own list (`model.export`), or if that is empty the example named by
+    `model.export_as`. Raises ValueError for a list that does not have each tensor of the network once."""
     own = (model.export, "model.export")
     entries, key = own if model.export else (_example(model.export_as, shape), "model.export_as")
     _check(entries, shape, key)
@@ -21,6 +21,7 @@ def export_list(model: ModelConfig, shape: Shape) -> tuple[ExportTensor, ...]:
 
 
 def _example(name: str, shape: Shape) -> tuple[ExportTensor, ...]:
+    """Returns the list of one of bullet's examples, extended to the layers and factorisers of this network."""
     if name == "auto":
         name = _by_shape(shape)
     first = (_entry("l0w", "i16", QA), _entry("l0b", "i16", QA))
@@ -41,6 +42,7 @@ def _entry(weight: str, kind: Kind, scale: float = 1.0, *, transpose: bool = Fal
 
 
 def _by_shape(shape: Shape) -> str:
+    """Returns the name of bullet's example that has a network of this shape."""
     if shape.hidden or shape.activation == "pairwise":
         return "multi_layer"
     if shape.num_virtual:
@@ -49,6 +51,8 @@ def _by_shape(shape: Shape) -> str:
 
 
 def _check(entries: Sequence[ExportTensor], shape: Shape, key: str) -> None:
+    """Checks a list of tensors: each must be there once, whole or in blocks, with settings that fit. Raises ValueError
+    that names `key`."""
     names = [entry.weight for entry in entries]
     blocks = [name for name in shape.blocks if name in names]
     known = {**shape.tensors, **shape.blocks}

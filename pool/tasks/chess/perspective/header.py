@@ -1,4 +1,5 @@
-"""C or Rust source that describes an exported file, for an engine to include: shapes, types, scales, king buckets."""
+"""Writes C or Rust source that describes an exported file, for an engine to include: shapes, types, scales, king
+buckets."""
 
 from __future__ import annotations
 
@@ -14,11 +15,12 @@ _C_TYPES = {"i8": "int8_t", "i16": "int16_t", "i32": "int32_t", "f32": "float"}
 
 
 def header(net: Net, language: str, file_name: str) -> str:
-    """Returns the source; `language`: c or rust."""
+    """Returns the source that describes the file `file_name` of a network. `language` is "c" or "rust"."""
     return _c(net, file_name) if language == "c" else _rust(net, file_name)
 
 
 def _c(net: Net, file_name: str) -> str:
+    """Returns the description of the file as a C header, with a struct of its layout."""
     lines = [f"// {line}" for line in _about(net, file_name)]
     lines += ["#pragma once", "#include <stdint.h>", ""]
     lines += [f"#define NET_{name} {number}" for name, number in _constants(net).items()]
@@ -36,6 +38,7 @@ def _c(net: Net, file_name: str) -> str:
 
 
 def _rust(net: Net, file_name: str) -> str:
+    """Returns the description of the file as Rust source, with a struct of its layout."""
     lines = [f"// {line}" for line in _about(net, file_name)]
     for name, number in _constants(net).items():
         kind = "f32" if "." in number else "i32" if name in ("QA", "QB", "UNIT") else "usize"
@@ -59,6 +62,7 @@ def _rust(net: Net, file_name: str) -> str:
 
 
 def _about(net: Net, file_name: str) -> list[str]:
+    """Returns the comment lines at the top of the source."""
     shape = net.shape
     how = "integers all through" if is_whole(shape) else f"float from the sums of l1 on, products >> {PAIR_SHIFT}"
     padding = f"The file is filled up to a multiple of {ALIGNMENT} bytes."
@@ -69,6 +73,7 @@ def _about(net: Net, file_name: str) -> list[str]:
 
 
 def _constants(net: Net) -> dict[str, str]:
+    """Returns the names and values of the network's sizes and scales."""
     shape = net.shape
     return {
         "INPUTS": str(shape.num_real),
@@ -86,8 +91,7 @@ def _number(value: float) -> str:
 
 
 def _sizes(entry: ExportTensor, net: Net) -> tuple[int, ...]:
-    """Returns sizes as the numbers lie in the file, without places of size 1 that only one-output layers and single
-    buckets have."""
+    """Returns the dimensions of the tensor's array in the file's order. Dimensions of size 1 are left out."""
     shape = net.shape.sizes(entry.weight)
     if entry.weight.startswith("l0"):
         sizes = shape[::-1] if entry.transpose else shape
@@ -102,7 +106,7 @@ def _sizes(entry: ExportTensor, net: Net) -> tuple[int, ...]:
 
 
 def _name(entry: ExportTensor) -> str:
-    """Returns that of the field: l0w_threats for l0w[threats]."""
+    """Returns the name of the tensor's field in the struct, such as l0w_threats for l0w[threats]."""
     return entry.weight.rstrip("]").replace("[", "_")
 
 
@@ -112,7 +116,7 @@ def _meaning(entry: ExportTensor) -> str:
 
 
 def _is_aligned(net: Net) -> bool:
-    """Says whether a compiler would put no padding between the tensors, nor behind the last."""
+    """Returns whether a compiler would put no padding between the tensors, nor after the last."""
     offset, widest = 0, 1
     for entry in net.entries:
         item = np.dtype(TYPES[entry.type]).itemsize

@@ -1,13 +1,13 @@
-"""Inference as an engine does it with an exported file, exact to the last bit; every step is written down.
+"""Evaluates an exported network as an engine does, exact to the last bit. Every step is written out.
 
 The first layer adds up int16, which wraps. With one layer behind it all is integers:
 
     screlu: eval = ((sum of clamp(acc, 0, QA)^2 * w) / QA + bias) * unit / (QA * QB)
     crelu:  eval = (sum of clamp(acc, 0, QA) * w + bias) * unit / (QA * QB)
 
-in int32, divisions towards zero; QA is the scale of l0w, QB that of l1w, and the bias has QA * QB. With more layers, or
-pairwise products, the sum behind the first layer is int32 and all that follows float32, added from the first input on,
-never fused:
+in int32, with divisions towards zero. QA is the scale of l0w, QB that of l1w, and the bias has QA * QB. With more
+layers, or pairwise products, the sum behind the first layer is int32. All that follows is float32, added from the first
+input on, never fused:
 
     x = clamp(acc, 0, QA); x * x; or pairwise (x[i] * x[i + N/2]) >> 9
     y = (float) sum * k + bias;   k = 1 / (QA * QB), 1 / (QA^2 * QB) or 512 / (QA^2 * QB), rounded to float32
@@ -15,8 +15,8 @@ never fused:
         y * clamp(y / 6 + 1/2, 0, 1) (hard_swish), or y * clamp(g / 6 + 1/2, 0, 1), g the second half (gated)
     eval = (int) (y of the last layer * unit)
 
-Integers of the later layers' tensors are divided by their scale first. Own perspective first; one evaluation for each
-output bucket.
+Integers of the later layers' tensors are divided by their scale first. The own perspective comes first. There is one
+evaluation for each output bucket.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ _Floats = npt.NDArray[np.float32]
 
 
 def evaluate(net: Net, positions: Sequence[Position], bucket_of: Sequence[int]) -> Evaluation:
-    """Evaluates all output buckets of each position; bucket_of: by number of pieces. Pawns are hundreds of units."""
+    """Evaluates each position with all output buckets' layers. bucket_of: the output bucket for each number of pieces.
+    A pawn is a hundred units."""
     block = Block.of(positions)
     bucket, values = np.array(bucket_of)[block.piece_count], _layers(net, first_activations(net, block), slice(None))
     value = values[np.arange(len(positions)), bucket]
@@ -49,17 +50,17 @@ def evaluate(net: Net, positions: Sequence[Position], bucket_of: Sequence[int]) 
 
 
 def values_of(net: Net, block: Block, bucket_of: Sequence[int], threads: int = 1) -> Ints:
-    """Returns `Evaluation.value` of n positions [n]."""
+    """Returns `Evaluation.value` of n positions, [n]. Computes only the layers of each position's own bucket."""
     bucket = np.array(bucket_of)[block.piece_count]
     return of_its_bucket(bucket, first_activations(net, block, threads), partial(_layers, net))
 
 
 def first_activations(net: Net, block: Block, threads: int = 1) -> npt.NDArray[np.unsignedinteger[Any]]:
-    """Returns [n, inputs of the layer behind the first], the own side's first."""
+    """Computes the first layer and its activations, [n, inputs of the next layer], the own side's first."""
     shape, qa = net.shape, int(net.entry("l0w").scale)
     sums = sums_int16(net.tables, net.tensors["l0b"].astype(np.int16), block, threads)
     clamped = np.clip(sums, 0, min(qa, _INT16), out=sums).view(np.uint16)
-    x: npt.NDArray[Any] = clamped if qa <= _BYTE else clamped.astype(np.uint32)  # products must fit
+    x: npt.NDArray[Any] = clamped if qa <= _BYTE else clamped.astype(np.uint32)  # wide enough for products
     if shape.activation == "pairwise":
         half = shape.width // 2
         x = x[..., :half] * x[..., half:] >> PAIR_SHIFT
@@ -69,7 +70,8 @@ def first_activations(net: Net, block: Block, threads: int = 1) -> npt.NDArray[n
 
 
 def check_evaluable(net: Net) -> None:
-    """Raises ValueError for types and scales of tensors that no engine computes with as above."""
+    """Checks that the types and scales of the tensors allow the arithmetic of this module. Raises ValueError otherwise,
+    as no engine computes with them."""
     first, bias, weights = (net.entry(name) for name in ("l0w", "l0b", "l1w"))
     if (
         any(entry.type not in ("i8", "i16") for entry in net.entries if entry.weight.startswith("l0"))
@@ -90,12 +92,13 @@ def check_evaluable(net: Net) -> None:
 
 
 def is_whole(shape: Shape) -> bool:
-    """Says whether all is integers: one layer behind the first, and no products."""
+    """Returns whether the network is computed in integers throughout: one layer behind the first, and no products."""
     return not shape.hidden and shape.activation != "pairwise"
 
 
 def _layers(net: Net, x: npt.NDArray[np.unsignedinteger[Any]], buckets: slice) -> Ints:
-    """Turns [n, inputs] into evaluations [n, buckets]. Between the layers the bucket is the first axis."""
+    """Computes evaluations [n, buckets] from the first activations [n, inputs]. Between the layers the bucket is the
+    first axis."""
     shape, qa, qb = net.shape, net.entry("l0w").scale, net.entry("l1w").scale
     sums = products(x, net.tensors["l1w"][buckets])
     if is_whole(shape):
@@ -112,6 +115,7 @@ def _layers(net: Net, x: npt.NDArray[np.unsignedinteger[Any]], buckets: slice) -
 
 
 def _whole(net: Net, sums: Ints, buckets: slice) -> Ints:
+    """Computes evaluations from the integer sums of the only layer behind the first."""
     qa, qb = int(net.entry("l0w").scale), int(net.entry("l1w").scale)
     if net.shape.activation == "screlu":
         sums = truncating_divide(sums, qa)
@@ -120,6 +124,7 @@ def _whole(net: Net, sums: Ints, buckets: slice) -> Ints:
 
 
 def _float_activated(y: _Floats, activation: str) -> _Floats:
+    """Computes a hidden layer's activations in float32."""
     x = _clipped(y)
     match activation:
         case "screlu":
@@ -140,11 +145,12 @@ def _clipped(y: _Floats) -> _Floats:
 
 
 def _gate(y: _Floats) -> _Floats:
+    """Computes the gate of hard_swish and gated activations, clamp(y / 6 + 1/2, 0, 1)."""
     return _clipped(y / np.float32(6) + np.float32(0.5))
 
 
 def _float_layer(x: _Floats, weight: _Floats, bias: _Floats) -> _Floats:
-    """Turns [B, n, inputs] into [B, n, outputs], added up input by input."""
+    """Computes an affine layer, [B, n, inputs] -> [B, n, outputs], adding input by input as engines do."""
     y = np.broadcast_to(bias[:, None], (*x.shape[:2], bias.shape[1])).copy()
     for i in range(x.shape[2]):
         y += x[..., i : i + 1] * weight[:, None, :, i]
@@ -152,4 +158,5 @@ def _float_layer(x: _Floats, weight: _Floats, bias: _Floats) -> _Floats:
 
 
 def _floats(net: Net, name: str, buckets: slice) -> _Floats:
+    """Returns the floats of a later layer's tensor: its numbers divided by their scale."""
     return (net.tensors[name][buckets] / net.entry(name).scale).astype(np.float32)

@@ -1,4 +1,5 @@
-"""The layers behind the first one: their parameters, their activations, and their form as the fused kernels have it."""
+"""The layers that follow the first one: their parameters, their activations, and their description for the fused
+kernels."""
 
 from __future__ import annotations
 
@@ -21,8 +22,9 @@ log = logging.getLogger(__name__)
 
 
 class StackedLinear(nn.Module):
-    """A linear layer for each output bucket; samples come ordered by bucket. weight [B, outputs, inputs], bias
-    [B, outputs]; if all buckets share some, shared_weight [outputs, inputs], shared_bias [outputs]."""
+    """A linear layer with parameters of its own for each output bucket. Samples come ordered by bucket. weight is [B,
+    outputs, inputs] and bias [B, outputs]. If buckets share a part, shared_weight is [outputs, inputs] and shared_bias
+    [outputs]."""
 
     def __init__(
         self,
@@ -34,7 +36,7 @@ class StackedLinear(nn.Module):
         *,
         shared: bool = False,
     ) -> None:
-        """`rule`, `bias_rule`: how weight and bias are rounded; None: not at all."""
+        """`rule` and `bias_rule` say how weight and bias are rounded in forward; None means not at all."""
         super().__init__()
         self.weight = nn.Parameter(torch.empty(buckets, outputs, inputs))
         self.bias = nn.Parameter(torch.empty(buckets, outputs))
@@ -43,19 +45,19 @@ class StackedLinear(nn.Module):
         self.rules = rule, bias_rule
 
     def forward(self, groups: Sequence[Tensor]) -> list[Tensor]:
-        """Turns [n, inputs] of each bucket into [n, outputs] of each."""
+        """Computes the layer for the samples of each bucket, [n, inputs] -> [n, outputs]."""
         weight, bias = self.in_effect()
         layers = zip(groups, weight.unbind(), bias.unbind(), strict=True)
         return [functional.linear(*each) for each in layers]
 
     def whole(self) -> tuple[Tensor, Tensor]:
-        """Returns weight and bias, with what is shared."""
+        """Returns weight and bias with the shared part added."""
         if self.shared_weight is None or self.shared_bias is None:
             return self.weight, self.bias
         return self.weight + self.shared_weight, self.bias + self.shared_bias
 
     def in_effect(self) -> tuple[Tensor, Tensor]:
-        """Returns `whole`, rounded where it is to be."""
+        """Returns weight and bias as forward uses them: with the shared part added, then rounded by their rules."""
         rule, bias_rule = self.rules
         weight, bias = self.whole()
         weight = weight if rule is None else rounded(weight, rule)
@@ -63,7 +65,7 @@ class StackedLinear(nn.Module):
 
 
 def activated(y: Tensor, activation: str) -> Tensor:
-    """Returns what a hidden layer's outputs enter the next layer as."""
+    """Computes the activations of a hidden layer's outputs, which are the inputs of the next layer."""
     match activation:
         case "crelu":
             return functional.hardtanh(y, 0.0, 1.0)
@@ -79,7 +81,8 @@ def activated(y: Tensor, activation: str) -> Tensor:
 
 
 def kernels_for(asked: Kernels, shape: Shape) -> Kernels:
-    """Returns what serves a network: torch, with a line that says so, if it has an activation without kernels."""
+    """Returns the kernels that can compute the network: `asked`, or "torch", with a line in the log, if it has an
+    activation without fused kernels."""
     unserved = next((each for each in shape.hidden_activation if each in ("hard_swish", "gated")), None)
     if unserved is None or asked == "torch":
         return asked
@@ -89,8 +92,8 @@ def kernels_for(asked: Kernels, shape: Shape) -> Kernels:
 
 
 def form_of(shape: Shape, product_one: float = 0.0) -> Form:
-    """Returns the form of the fused kernels: names of activations are the same, but for dual, which is both. Of a shape
-    that torch's operations serve it is of no use. `product_one`: as Form has it."""
+    """Describes the layers for the fused kernels. Names of activations are the same, except that dual is called both.
+    The result is of no use for a shape that only torch computes. `product_one` is as in Form."""
     hidden = zip(shape.hidden, shape.hidden_activation, strict=True)
     return Form(
         first=cast('Literal["pairwise", "crelu", "screlu"]', shape.activation),
@@ -104,8 +107,9 @@ def form_of(shape: Shape, product_one: float = 0.0) -> Form:
 
 
 def kernel_columns(shape: Shape) -> dict[int, npt.NDArray[np.int64]]:
-    """Returns, by layer, where the inputs lie that the kernels have in another order: they have squares before the
-    clipped, and in the last layer that sees all activations those of the first layer first."""
+    """Returns the order of the inputs in the kernels, for each layer where it differs from the model's. The kernels
+    have squares before clipped values. In a last layer that sees all activations, they have those of the first hidden
+    layer first."""
     widths = [
         2 * outputs if activation == "dual" else outputs
         for outputs, activation in zip(shape.hidden, shape.hidden_activation, strict=True)

@@ -1,4 +1,4 @@
-"""The order in which the numbers of a tensor lie in a file. Free of torch."""
+"""Converts tensors to and from the order in which their numbers lie in a file. Free of torch."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ import numpy.typing as npt
 def laid_out(
     name: str, values: npt.NDArray[Any], *, transpose: bool = False, chunk: int | None = None
 ) -> npt.NDArray[Any]:
-    """Returns the numbers of a tensor, shaped as in pool.tasks.chess.perspective.shape, in the order of a file, [size].
+    """Returns the numbers of a tensor in the order of a file, [size]. The tensor is shaped as in
+    pool.tasks.chess.perspective.shape.
 
-    Plain: as bullet stores it, all outputs of input 0, all of input 1, ...; outputs are bucket by bucket. transpose:
-    all inputs of output 0, ... chunk: bucket by bucket; in each the first so many inputs of output 0, of output 1, ...,
-    then the next inputs. Biases have one order.
+    Without options the order is that of bullet: all outputs of input 0, all of input 1, and so on, where outputs are
+    bucket by bucket. transpose: all inputs of output 0, and so on. chunk: bucket by bucket, in each the first `chunk`
+    inputs of output 0, of output 1, and so on, then the next inputs. Biases have one order.
     """
     if name.startswith("l0"):
         return (values.T if transpose else values).reshape(-1)
@@ -30,7 +31,7 @@ def laid_out(
 def from_file(
     name: str, flat: npt.NDArray[Any], shape: tuple[int, ...], *, transpose: bool = False, chunk: int | None = None
 ) -> npt.NDArray[Any]:
-    """Does the inverse of `laid_out`."""
+    """Returns the tensor of this shape whose numbers in the order of a file are `flat`: the inverse of `laid_out`."""
     if name.startswith("l0"):
         return np.ascontiguousarray(flat.reshape(shape[::-1]).T) if transpose else flat.reshape(shape)
     places = laid_out(name, np.arange(flat.size).reshape(shape), transpose=transpose, chunk=chunk)

@@ -1,4 +1,4 @@
-"""The network in floats: what is trained. Equal to the exported one except for what integers cut off."""
+"""The float model that is trained. It equals the exported network except for what integers cut off."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from pool.tasks.chess.quantization import Rounding
 from pool.tasks.chess.training.fake_quantization import RoundedSparseLinear, clip_sum, floored
 from pool.tasks.chess.training.loss import FIELD
 
-_ROWS = 768  # of the first layer that are clipped at a time: a king bucket's
+_ROWS = 768  # rows of the first layer that are clipped at a time: those of a king bucket
 
 
 class PerspectiveModel(nn.Module):
-    """(inputs -> N)x2 -> activation -> layers of the sample's output bucket. One unit of the output is
+    """Computes (inputs -> N)x2 -> activation -> layers of the sample's output bucket. One unit of the output is
     loss.output_unit."""
 
     def __init__(
@@ -39,8 +39,8 @@ class PerspectiveModel(nn.Module):
         rules: Mapping[str, Rounding] | None = None,
         table_dtype: torch.dtype = torch.float32,
     ) -> None:
-        """`rules`: how the tensors that a file holds as integers are rounded; what is in `fake_quantization` is,
-        in forward too. `table_dtype`: of the first layer's rows, as they are summed."""
+        """`rules` say how the tensors that a file holds as integers are rounded. Those named by `fake_quantization` are
+        rounded in forward too. `table_dtype` is the dtype in which rows of the first layer are summed."""
         super().__init__()
         self.shape = shape
         rules = rules or {}
@@ -58,7 +58,7 @@ class PerspectiveModel(nn.Module):
             for number, sizes in enumerate(shape.layers, 1)
         )
         self._virtual_rows = torch.from_numpy(shape.virtual_rows()) if shape.num_virtual else torch.empty(0)
-        # products are all that integers cut off: other activations keep every bit
+        # integers cut off bits of products alone; other activations keep every bit
         cuts = "activations" in fake_quantization and shape.activation == "pairwise" and "l0w" in rules
         self._kernels = kernels_for(kernels, shape)
         self._form = form_of(shape, rules["l0w"].scale ** 2 / (1 << PAIR_SHIFT) if cuts else 0.0)
@@ -68,8 +68,8 @@ class PerspectiveModel(nn.Module):
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        """Draws as bullet does: normal with a deviation of sqrt(2 / inputs), biases and factoriser zero; from torch's
-        default generator."""
+        """Draws the first weights as bullet does, from torch's default generator: normal with a deviation of sqrt(2 /
+        inputs). Biases and factorisers become zero."""
         if self.l0.weight.is_meta:
             return  # to find out that there is nothing to fill, torch imports its compiler
         real = self.shape.num_real
@@ -85,7 +85,8 @@ class PerspectiveModel(nn.Module):
                 layer.shared_bias.zero_()
 
     def forward(self, batch: TensorBatch) -> Tensor:
-        """Returns [B], from the side to move's point of view. Samples of the batch are ordered by output bucket."""
+        """Returns the outputs [B], from the side to move's point of view. The batch's samples are ordered by output
+        bucket."""
         features, borders = batch.sparse[FIELD], batch.bucket_offsets
         match self.path:
             case "cuda":
@@ -96,7 +97,7 @@ class PerspectiveModel(nn.Module):
                 return self._layers(self._first(features), borders)
 
     def with_activity(self, batch: TensorBatch) -> tuple[Tensor, Tensor]:
-        """Returns the same, and the mean of the first layer's activations, a scalar."""
+        """Returns the outputs [B], as `forward` does, and the mean of the first layer's activations, a scalar."""
         features, borders = batch.sparse[FIELD], batch.bucket_offsets
         if self.path == "cpu":
             sums = self.l0(features)
@@ -108,17 +109,18 @@ class PerspectiveModel(nn.Module):
 
     @property
     def path(self) -> Backend:
-        """The code that computes it, where its weights are now."""
+        """The backend ("cpu", "cuda" or "torch") that computes the model on its present device."""
         return path_of(self._kernels, self._stacks()[0].weight)
 
     def _native(self, features: SparseInput, borders: Sequence[int]) -> Tensor:
+        """Computes the outputs [B] by native CPU code."""
         form, layer = self._form, self.l0
         if self._kernels == "fused_first_layer" and fused_layers.serves_first_layer(form, layer, features):
             return fused_layers.outputs_of_bags(form, layer, features, self._parameters_in_effect(), borders)
         return fused_layers.outputs(form, layer(features), self._parameters_in_effect(), borders)
 
     def _first_on_cuda(self, features: SparseInput) -> Tensor:
-        """Computes `_first` by a kernel if it serves."""
+        """Computes `_first` by a CUDA kernel, or by torch if the kernel does not serve these inputs."""
         if not first_stage.serves(self.l0, features):
             return self._first(features)
         activation = first_stage.Activation[self.shape.activation.upper()]
@@ -126,12 +128,13 @@ class PerspectiveModel(nn.Module):
         return first_stage.layer_first_stage(self.l0, features, self._form.largest_sum, activation, cut)
 
     def _first(self, features: SparseInput) -> Tensor:
-        """Returns [B, inputs of the next layer]: own perspectives, then the opponents'."""
+        """Computes the first layer and its activations in torch. Returns [B, inputs of the next layer], own
+        perspectives, then the opponents'."""
         x = self._activated(self.l0(features))
         return torch.cat(x.view(2, -1, x.shape[1]).unbind(), dim=1)
 
     def _activated(self, sums: Tensor) -> Tensor:
-        """Returns the activations of the first layer's sums, own perspectives first."""
+        """Computes the activations of the first layer's sums, own perspectives first."""
         # hardtanh: clamp with a backward of one pass
         x = functional.hardtanh(sums, 0.0, 1.0)
         if self.shape.activation == "pairwise":
@@ -144,14 +147,16 @@ class PerspectiveModel(nn.Module):
         return x
 
     def _layers_on_cuda(self, x: Tensor, borders: Sequence[int]) -> Tensor:
-        """Computes `_layers`, for all buckets at a time if the kernels serve."""
+        """Computes `_layers` by CUDA kernels for all buckets at once, or by torch if the kernels do not serve these
+        inputs."""
         if not serves_on_cuda(self._form, x, self.shape.buckets):
             return self._layers(x, borders)
         parameters = self._in_kernel_order([layer.whole() for layer in self._stacks()])
         return outputs_on_cuda(self._form, x, None, borders, parameters, changes=self._changes)
 
     def _layers(self, x: Tensor, borders: Sequence[int]) -> Tensor:
-        """Returns [B] of what `_first` gives; samples borders[b] .. borders[b + 1] belong to bucket b."""
+        """Computes the layers behind the first in torch. Returns [B], given the activations of `_first`. Samples
+        borders[b] .. borders[b + 1] belong to bucket b."""
         groups = list(torch.split(x, [end - start for start, end in pairwise(borders)]))
         *layers, last = self._stacks()
         hidden: list[list[Tensor]] = []  # activations of each layer, by bucket
@@ -163,11 +168,13 @@ class PerspectiveModel(nn.Module):
         return torch.cat(last(groups))[:, 0]
 
     def _parameters_in_effect(self) -> list[Tensor]:
+        """Returns weight and bias of each layer behind the first as forward uses them, with inputs in the kernels'
+        order. The last layer's have no axis for its one output."""
         *hidden, weight, bias = self._in_kernel_order([layer.in_effect() for layer in self._stacks()])
         return [*hidden, weight[:, 0], bias[:, 0]]
 
     def _in_kernel_order(self, layers: Sequence[tuple[Tensor, Tensor]]) -> list[Tensor]:
-        """Returns weight and bias of each layer; their inputs are in the order in which the kernels have them."""
+        """Returns weight and bias of each layer, with the weights' inputs put into the order of the kernels."""
         parameters = []
         for number, (weight, bias) in enumerate(layers, 1):
             columns = self._columns.get(number)
@@ -176,7 +183,8 @@ class PerspectiveModel(nn.Module):
 
     @torch.no_grad()
     def clip(self, limits: Mapping[str, float]) -> None:
-        """Clamps tensors in place, by bullet's names, to +- limit; of l0w the sum with the factoriser."""
+        """Clamps tensors, by bullet's names, to +- their limit, in place. Where a factoriser is added, as to l0w, the
+        sum is clamped."""
         tensors = dict(self._named())
         for name, limit in limits.items():
             rows = self.shape.blocks.get(name)
@@ -188,7 +196,8 @@ class PerspectiveModel(nn.Module):
                 (tensors[name] if rows is None else tensors["l0w"][rows]).clamp_(-limit, limit)
 
     def _clip_first(self, tensor: Tensor, limit: float) -> None:
-        """Clamps rows of the first layer, from its first one on, that a factoriser is added to."""
+        """Clamps the first layer's rows in `tensor`, from its first row on. Where a factoriser is added to rows, the
+        sum is clamped."""
         added = self.l0.weight[self.shape.first_virtual :]
         pieces, relations = tensor.tensor_split([len(self._virtual_rows)])
         for rows, virtual in zip(torch.split(pieces, _ROWS), torch.split(self._virtual_rows, _ROWS), strict=True):
@@ -196,24 +205,25 @@ class PerspectiveModel(nn.Module):
         relations.clamp_(-limit, limit)
 
     def _factoriser_of(self, name: str) -> str | None:
+        """Returns the name of the factoriser that is added to a tensor, or None."""
         return next((factoriser for factoriser, target in self.shape.factorisers.items() if target == name), None)
 
     @torch.no_grad()
     def floats(self) -> dict[str, npt.NDArray[np.float32]]:
-        """Returns copies of the tensors by bullet's names."""
+        """Returns copies of the parameters by bullet's names."""
         return {name: tensor.float().cpu().numpy().copy() for name, tensor in self._named()}
 
     @torch.no_grad()
     def load_floats(self, floats: Floats) -> None:
-        """Does the inverse of `floats`."""
+        """Loads parameters as `floats` returns them."""
         for name, tensor in self._named():
             assert tensor.shape == floats[name].shape, f"{name}: {floats[name].shape} into {tuple(tensor.shape)}"
             tensor.copy_(torch.from_numpy(floats[name]))
 
     @torch.no_grad()
     def reorder_pairs(self, order: npt.NDArray[np.int64]) -> None:
-        """Makes the pair of outputs (j, j + N/2) of the first layer what pair order[j] was, in place. The function
-        stays the same."""
+        """Reorders the pairs of first-layer outputs (j, j + N/2) in place, so that pair j is what pair order[j] was.
+        The function that the model computes stays the same."""
         both = torch.from_numpy(np.concatenate([order, order + len(order)]))
         assert self.l0.bias is not None
         first = self._stacks()[0]
@@ -222,6 +232,7 @@ class PerspectiveModel(nn.Module):
                 tensor.copy_(tensor[..., both])
 
     def _named(self) -> list[tuple[str, Tensor]]:
+        """Returns the model's parameters by bullet's names."""
         real = self.shape.num_real
         assert self.l0.bias is not None
         named: list[tuple[str, Tensor]] = [("l0w", self.l0.weight[:real]), ("l0b", self.l0.bias)]
@@ -238,6 +249,7 @@ class PerspectiveModel(nn.Module):
 
 
 def _first_layer(shape: Shape, rule: Rounding | None, bias_rule: Rounding | None, dtype: torch.dtype) -> SparseLinear:
+    """Returns the first layer: a plain sparse one, or one that rounds its rows if there is a rule or another dtype."""
     inputs = shape.num_inputs
     if rule is None and bias_rule is None and dtype == torch.float32:
         return SparseLinear(inputs, shape.width, field=FIELD)

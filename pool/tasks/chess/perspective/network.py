@@ -1,4 +1,4 @@
-"""The networks of this task, as commands look at them (pool.tasks.chess.network.Family)."""
+"""The integer networks of this task for the commands that inspect networks (pool.tasks.chess.network.Family)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _PIECES = ("pawn", "knight", "bishop", "rook", "queen", "king")
 
 @dataclass(frozen=True)
 class PerspectiveNetwork:
-    """See pool.tasks.chess.network.FileNetwork."""
+    """An integer network of bullet's format. Implements pool.tasks.chess.network.FileNetwork."""
 
     net: Net
     units_of_terms: str = ""
@@ -67,7 +67,8 @@ class PerspectiveNetwork:
         return values_of(self.net, block, buckets_by_pieces(self.net.shape.output_buckets), threads)
 
     def facts(self) -> Facts:
-        """Finds dead outputs by bounds: an output is dead if 0 even with the largest row as often as may be."""
+        """Summarises the network for `pool inspect`. An output counts as dead if it is 0 even with the largest row as
+        often as may be."""
         net, shape = self.net, self.net.shape
         rules = roundings(net.entries)
         tensors = [tensor_facts(name, values, rules.get(name)) for name, values in net.tensors.items()]
@@ -83,7 +84,7 @@ class PerspectiveNetwork:
         return Facts(about, tensors, {"the first layer": (int((highest <= 0).sum()), highest.size)})
 
     def boards(self) -> Boards | None:
-        """Returns the boards of chess768."""
+        """Returns the first layer's rows as boards if the inputs are chess768, else None."""
         net = self.net
         inputs = net.shape.inputs
         if inputs.features != "chess768":
@@ -98,6 +99,7 @@ class PerspectiveNetwork:
         )
 
     def settings(self) -> dict[str, Any]:
+        """Returns the sections task, data, model and loss of a config that trains a network of the same shape."""
         net, shape = self.net, self.net.shape
         features = shape.inputs.features
         return {
@@ -123,8 +125,8 @@ class PerspectiveNetwork:
 
 
 def read_network(path: Path, config: Config | None) -> PerspectiveNetwork:
-    """Reads a file. Raises DataError; ConfigError if neither `config` nor what lies beside the file says what network
-    it holds."""
+    """Reads a network's file. Its settings are those of `config`, else of the description beside the file. Raises
+    DataError, and ConfigError if there is neither or the settings are not valid."""
     if config is None:
         described = read_description(path)
     else:

@@ -1,10 +1,11 @@
-"""Files of bullet's formats: numbers and nothing else, little endian; which format follows from the name. Free of
-torch.
+"""Reads and writes files of bullet's formats: numbers and nothing else, little endian. Free of torch.
 
-quantised: the tensors of the list one after the other without padding, then the letters `bullet` over and over up to a
-multiple of 64 bytes. raw: the list's tensors as float32, input by input, no padding. weights: for each tensor, by name:
-the name, a line end, how many, and so many float32. Files named *raw.bin and *weights.bin are of these, all others
-quantised. What does not fit is a DataError that names file and offset (I8)."""
+The format follows from the name. Files named *raw.bin are raw, files named *weights.bin are weights, all others are
+quantised. quantised: the tensors of the list one after the other without padding, then the letters `bullet` repeated up
+to a multiple of 64 bytes. raw: the list's tensors as float32, input by input, without padding. weights: for each
+tensor, ordered by name, its name, a line end, the count, and that many float32. A file that does not fit raises a
+DataError that names file and offset (I8).
+"""
 
 from __future__ import annotations
 
@@ -36,23 +37,25 @@ _LONGEST_NAME = 64
 
 
 def read_bytes(path: Path, shape: Shape, entries: Iterable[ExportTensor]) -> bytes:
-    """Reads the file of a network of this shape. Raises DataError, also for a file that is larger than any of them."""
+    """Reads the file of a network of this shape. Raises DataError, also for a file that is larger than such a network's
+    can be."""
     largest = _largest_size(path, shape, entries)
     with _naming(path):
         data = read_regular(path, largest)
-    if len(data) != largest:  # else its numbers only look like the beginning of a compressed file
+    if len(data) != largest:  # at the right size, numbers may look like a compressed file's beginning
         _refuse_compressed(path, data)
     return data
 
 
 def check_readable(path: Path) -> None:
-    """Raises DataError for what is no regular file that can be read, and for a compressed one."""
+    """Checks that `path` is a regular file that can be read and is not compressed. Raises DataError."""
     with _naming(path), os.fdopen(open_regular(path), "rb") as file:
         _refuse_compressed(path, file.read(16))
 
 
 @contextmanager
 def _naming(path: Path) -> Iterator[None]:
+    """Turns the OSErrors of reading `path` into DataErrors that name it."""
     try:
         yield
     except IsADirectoryError:
@@ -62,20 +65,22 @@ def _naming(path: Path) -> Iterator[None]:
 
 
 def _refuse_compressed(path: Path, head: bytes) -> None:
+    """Raises DataError if a file begins as a compressed one does. `head` are its first bytes."""
     if (program := decompressor(head)) is not None:
         raise DataError(path, f"is compressed, and a network's file is read as it is: {program} {path} > NET.bin")
 
 
 def net_of(data: bytes, shape: Shape, entries: Sequence[ExportTensor], unit: float, path: Path) -> Net:
-    """Returns the network of a file; of floats, what they would be exported as. Raises DataError, and ValueError for
-    floats that do not fit."""
+    """Parses a network's file. A file of floats gives the network that they would be exported as. Raises DataError, and
+    ValueError for floats that do not fit."""
     if not holds_floats(path):
         return parse_quantised(data, shape, entries, unit, path)
     return quantise(floats_of(data, shape, entries, path), shape, entries, unit)
 
 
 def floats_of(data: bytes, shape: Shape, entries: Sequence[ExportTensor], path: Path) -> Floats:
-    """Returns the floats of a file. Raises DataError, and ValueError for integers that floats can't tell apart."""
+    """Parses a network's file to floats. Raises DataError, and ValueError for integers that are too large for float32
+    to hold exactly."""
     if path.name.endswith(RAW):
         return parse_raw(data, shape, entries, path)
     if path.name.endswith(WEIGHTS):
@@ -84,23 +89,23 @@ def floats_of(data: bytes, shape: Shape, entries: Sequence[ExportTensor], path: 
 
 
 def holds_floats(path: Path) -> bool:
-    """Says by its name whether a file holds floats."""
+    """Returns whether the file's name is that of a file of floats."""
     return path.name.endswith((RAW, WEIGHTS))
 
 
 def content_size(shape: Shape, entries: Iterable[ExportTensor]) -> int:
-    """Counts the bytes of the list's tensors."""
+    """Returns the size of the list's tensors in a quantised file, in bytes."""
     return sum(int(np.prod(shape.sizes(entry.weight))) * np.dtype(TYPES[entry.type]).itemsize for entry in entries)
 
 
 def file_size(shape: Shape, entries: Iterable[ExportTensor]) -> int:
-    """Counts the bytes of a quantised file."""
+    """Returns the size of a quantised file, in bytes."""
     size = content_size(shape, entries)
     return size + -size % ALIGNMENT
 
 
 def _largest_size(path: Path, shape: Shape, entries: Iterable[ExportTensor]) -> int:
-    """Returns the most bytes that a file of this name may have."""
+    """Returns the largest size, in bytes, that a file of this name may have."""
     if path.name.endswith(RAW):
         return _FLOAT.itemsize * sum(int(np.prod(shape.sizes(entry.weight))) for entry in entries)
     if path.name.endswith(WEIGHTS):
@@ -110,13 +115,15 @@ def _largest_size(path: Path, shape: Shape, entries: Iterable[ExportTensor]) -> 
 
 
 def quantised_bytes(net: Net) -> bytes:
+    """Returns the bytes of a quantised file."""
     data = b"".join(_stored(entry, net.tensors[entry.weight]) for entry in net.entries)
     missing = -len(data) % ALIGNMENT
     return data + bytes(itertools.islice(itertools.cycle(_LETTERS), missing))
 
 
 def parse_quantised(data: bytes, shape: Shape, entries: Sequence[ExportTensor], unit: float, file: Path) -> Net:
-    """Raises DataError. The bytes behind the last tensor, fewer than 64, may be any."""
+    """Parses a quantised file. The bytes that follow the last tensor, fewer than 64, may be anything. Raises
+    DataError."""
     tensors = {}
     offset = 0
     for entry in entries:
@@ -133,13 +140,15 @@ def parse_quantised(data: bytes, shape: Shape, entries: Sequence[ExportTensor], 
 
 
 def raw_bytes(floats: Floats, shape: Shape, entries: Iterable[ExportTensor]) -> bytes:
+    """Returns the bytes of a raw file with the list's tensors."""
     return b"".join(_float_bytes(entry.weight, shape.select(floats, entry.weight)) for entry in entries)
 
 
 def parse_raw(
     data: bytes, shape: Shape, entries: Sequence[ExportTensor], file: Path
 ) -> dict[str, npt.NDArray[np.float32]]:
-    """Raises DataError. Factorisers must be in the list: bullet writes l0w without what is to be merged into it."""
+    """Parses a raw file to floats by name. All factorisers must be in the list, as bullet writes l0w without what is to
+    be merged into it. Raises DataError."""
     if missing := unlisted_factorisers(shape, entries):
         without = "^ behind data.chess.features" if "l0f" in missing else "model.factorised_layers"
         raise DataError(
@@ -158,12 +167,13 @@ def parse_raw(
 
 
 def unlisted_factorisers(shape: Shape, entries: Iterable[ExportTensor]) -> list[str]:
-    """Returns the factorisers that a file of the list's tensors does not have by themselves."""
+    """Returns the names of the factorisers that are not in the list, and so have no tensor of their own in a file."""
     listed = {entry.weight for entry in entries}
     return [name for name in shape.factorisers if name not in listed]
 
 
 def weights_bytes(floats: Floats) -> bytes:
+    """Returns the bytes of a file of weights with all tensors."""
     parts = []
     for name in sorted(floats):
         data = _float_bytes(name, floats[name])
@@ -172,7 +182,7 @@ def weights_bytes(floats: Floats) -> bytes:
 
 
 def parse_weights(data: bytes, shape: Shape, file: Path) -> dict[str, npt.NDArray[np.float32]]:
-    """Raises DataError. Factorisers that are not there are 0."""
+    """Parses a file of weights to floats by name. Factorisers that it lacks become 0. Raises DataError."""
     floats: dict[str, npt.NDArray[np.float32]] = {}
     offset = 0
     while offset < len(data):
@@ -197,6 +207,7 @@ def parse_weights(data: bytes, shape: Shape, file: Path) -> dict[str, npt.NDArra
 
 
 def _stored(entry: ExportTensor, values: npt.NDArray[Any]) -> bytes:
+    """Returns the bytes of one tensor in a quantised file."""
     numbers = laid_out(entry.weight, values, transpose=entry.transpose, chunk=entry.chunk)
     return numbers.astype(np.dtype(TYPES[entry.type]).newbyteorder("<")).tobytes()
 
@@ -206,6 +217,8 @@ def _float_bytes(name: str, values: npt.NDArray[np.float32]) -> bytes:
 
 
 def _take_floats(data: bytes, offset: int, shape: Shape, name: str, file: Path) -> npt.NDArray[np.float32]:
+    """Returns the tensor of floats at `offset`. Raises DataError if the file ends before, and for numbers that are not
+    finite."""
     sizes = shape.sizes(name)
     flat = _take(data, offset, _FLOAT, sizes, name, file)
     broken = int(np.count_nonzero(~np.isfinite(flat)))
@@ -217,7 +230,8 @@ def _take_floats(data: bytes, offset: int, shape: Shape, name: str, file: Path) 
 def _take(
     data: bytes, offset: int, dtype: np.dtype[Any], shape: tuple[int, ...], name: str, file: Path
 ) -> npt.NDArray[Any]:
-    """Returns so many numbers, in this machine's byte order."""
+    """Returns the numbers of a tensor at `offset`, flat, in this machine's byte order. Raises DataError if the file
+    ends before."""
     count = int(np.prod(shape))
     if offset + count * dtype.itemsize > len(data):
         raise DataError(file, f"the file ends inside {name}, at {len(data):,} bytes", offset)

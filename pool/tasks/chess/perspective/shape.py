@@ -1,9 +1,10 @@
-"""The shape of a network, from the section [model]: what tensors it has. Free of torch.
+"""Describes the shape of a network, as the section [model] sets it: which tensors it has. Free of torch.
 
-Tensors are named as in bullet's examples: l0w and l0b for the first layer, l0f for its factoriser, then l1w, l1b, ...;
-lkfw and lkfb for what all output buckets of a layer share. Floats are numpy arrays: l0w [inputs, N], l0f [768, N], l0b
-[N]; of the others lkw [B, outputs, inputs] and lkb [B, outputs], where B is the number of output buckets, lkfw
-[outputs, inputs] and lkfb [outputs]. l0w[pieces], l0w[threats] and l0w[pawn_pairs] are rows of l0w.
+Tensors are named as in bullet's examples: l0w and l0b for the first layer, l0f for its factoriser (rows that are added
+under every king bucket), then l1w, l1b, and so on. lkfw and lkfb are the parts of layer k that all output buckets
+share. Floats are numpy arrays. l0w is [inputs, N], l0f [768, N], l0b [N]. The others, for B output buckets, are lkw [B,
+outputs, inputs], lkb [B, outputs], lkfw [outputs, inputs] and lkfb [outputs]. l0w[pieces], l0w[threats] and
+l0w[pawn_pairs] are rows of l0w.
 """
 
 from __future__ import annotations
@@ -20,30 +21,30 @@ from loader.chess.output_buckets import num_buckets
 from pool.tasks.chess.perspective.config import BLOCKS, ModelConfig
 from pool.tasks.chess.positions import Inputs
 
-FACTORISED = "^"  # ends the name of pieces with virtual inputs
+FACTORISED = "^"  # suffix of the name of piece features with virtual inputs
 
 Floats = Mapping[str, npt.NDArray[np.float32]]
 
 
 def real_features(features: str) -> str:
-    """The name of a feature set without virtual inputs."""
+    """Returns the name of a feature set without its virtual inputs."""
     return features.replace(FACTORISED, "")
 
 
 def factorised_features(features: str) -> str:
-    """The name of a feature set with virtual inputs beside its pieces."""
+    """Returns the name of a feature set with virtual inputs added to its pieces."""
     pieces, plus, relations = features.partition(" + ")
     return f"{pieces}{FACTORISED}{plus}{relations}"
 
 
 @dataclass(frozen=True)
 class Shape:
-    """The numbers of a network's inputs and outputs, and its activations."""
+    """The sizes of a network's inputs, layers and outputs, and its activations."""
 
-    inputs: Inputs  # of the exported network: without virtual ones
+    inputs: Inputs  # of the exported network, without virtual inputs
     num_real: int
     num_virtual: int
-    num_inputs: int  # of a batch: real ones, a few that are never on, virtual ones
+    num_inputs: int  # in a batch: real inputs, a few that are never active, virtual inputs
     width: int
     activation: str
     hidden: tuple[int, ...]
@@ -55,16 +56,18 @@ class Shape:
 
     @property
     def first_virtual(self) -> int:
+        """The number of the first virtual input in a batch."""
         return self.num_inputs - self.num_virtual
 
     def virtual_rows(self) -> npt.NDArray[np.int64]:
-        """Returns the row of l0f that is added to each of the first rows of l0w: those of pieces; behind them relations
-        have none."""
+        """Returns the row of l0f that is added to each of the first rows of l0w, those of pieces. The rows of
+        relations, which follow, have none."""
         rows: npt.NDArray[np.int64] = _native.virtual_features(*self.inputs).astype(np.int64) - self.first_virtual
         return rows[rows < self.num_virtual]
 
     def fold(self, floats: Floats, kept: Collection[str] = ()) -> Floats:
-        """Returns the network without factorisers but for those in `kept`: they are added to their tensors."""
+        """Adds the factorisers to their tensors, and returns the tensors without them. Those named in `kept` stay as
+        they are."""
         folded = {name: values for name, values in floats.items() if name not in self.factorisers or name in kept}
         for name, target in self.factorisers.items():
             if name in kept:
@@ -79,13 +82,14 @@ class Shape:
 
     @property
     def factorisers(self) -> dict[str, str]:
-        """The tensor that each factoriser is added to, by name."""
+        """The name of the tensor that each factoriser is added to, by the factoriser's name."""
         names = {"l0f": "l0w"} if self.num_virtual else {}
         return names | {f"l{layer}f{kind}": f"l{layer}{kind}" for layer in self.factorised_layers for kind in "wb"}
 
     @property
     def blocks(self) -> dict[str, slice]:
-        """The rows of l0w[pieces], l0w[threats] and l0w[pawn_pairs], by name; none if there are pieces alone."""
+        """The rows of l0w[pieces], l0w[threats] and l0w[pawn_pairs], by name. It is empty if the inputs are pieces
+        alone."""
         threats, pairs = _native.relation_inputs(*self.inputs)
         if not threats:
             return {}
@@ -95,7 +99,7 @@ class Shape:
 
     @property
     def layers(self) -> list[tuple[int, int]]:
-        """Inputs and outputs of each layer behind the first."""
+        """The numbers of inputs and outputs of each layer behind the first."""
         hidden = list(zip(self.hidden, self.hidden_activation, strict=True))
         activations = [2 * size if activation == "dual" else size for size, activation in hidden]
         inputs = [self.width if self.activation == "pairwise" else 2 * self.width, *activations]
@@ -106,12 +110,13 @@ class Shape:
 
     @property
     def in_words(self) -> str:
+        """A short text of the shape, such as (768 -> 128)x2 -> 1, 8 times."""
         layers = "".join(f" -> {outputs}" for outputs in (*self.hidden, 1))
         return f"({self.num_real} -> {self.width})x2{layers}" + (f", {self.buckets} times" if self.buckets > 1 else "")
 
     @property
     def tensors(self) -> dict[str, tuple[int, ...]]:
-        """Shapes by name."""
+        """The shapes of the network's tensors, by name."""
         shapes: dict[str, tuple[int, ...]] = {"l0w": (self.num_real, self.width), "l0b": (self.width,)}
         if self.num_virtual:
             shapes["l0f"] = (self.num_virtual, self.width)
@@ -124,24 +129,24 @@ class Shape:
         return shapes
 
     def sizes(self, name: str) -> tuple[int, ...]:
-        """Returns the shape of a tensor or of a block of l0w."""
+        """Returns the shape of a tensor, or of a block of l0w."""
         rows = self.blocks.get(name)
         return self.tensors[name] if rows is None else (rows.stop - rows.start, self.width)
 
     def select(self, floats: Floats, name: str) -> npt.NDArray[np.float32]:
-        """Returns a tensor of the network, or a block of its l0w."""
+        """Returns a tensor by name, or a block of l0w."""
         rows = self.blocks.get(name)
         return floats[name] if rows is None else floats["l0w"][rows]
 
     def joined(self, floats: Floats) -> dict[str, npt.NDArray[np.float32]]:
-        """Returns the tensors of a network of which `floats` may hold l0w in blocks."""
+        """Returns the tensors with l0w as a whole. `floats` may hold it in blocks."""
         blocks = [name for name in self.blocks if name in floats]
         whole = {name: values for name, values in floats.items() if name not in blocks}
         return {"l0w": np.concatenate([floats[name] for name in blocks]), **whole} if blocks else whole
 
 
 def shape_of(model: ModelConfig) -> Shape:
-    """Returns the shape of the section's network. Raises ValueError if there is none."""
+    """Returns the shape of the network that the section describes. Raises ValueError if the section describes none."""
     if model.features is None or model.output_buckets is None:
         raise ValueError("model.features and model.output_buckets: not set, and there is no [data.chess] to have them")
     inputs = Inputs(real_features(model.features), model.king_buckets or ())
@@ -173,6 +178,7 @@ def shape_of(model: ModelConfig) -> Shape:
 
 
 def _of_each_layer(model: ModelConfig) -> tuple[str, ...]:
+    """Returns the activation of each hidden layer. Raises ValueError if the section lists another number of them."""
     given, layers = model.hidden_activation, len(model.hidden)
     if isinstance(given, str):
         return (given,) * layers

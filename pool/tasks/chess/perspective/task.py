@@ -1,4 +1,4 @@
-"""The task: what pool.task.task asks for, put together from the parts in this folder."""
+"""The task `perspective`, as the runtime calls it (see pool.task.task.Task)."""
 
 from __future__ import annotations
 
@@ -41,14 +41,15 @@ from pool.tasks.chess.training.task import ChessTask
 
 
 class PerspectiveTask(ChessTask):
-    """Trains a network of this family and writes it as a file of numbers."""
+    """Trains a perspective network and writes it as a file of bullet's format."""
 
     def __init__(self, model: ModelConfig, loss: LossConfig) -> None:
         super().__init__(loss)
         self._model = model
 
     def check(self, schema: BatchSchema) -> None:
-        """Raises ValueError if batches, the list of tensors or the file to start from don't fit the model."""
+        """Checks that the batches, the list of exported tensors and the file to start from fit the model. Raises
+        ValueError."""
         shape = shape_of(self._model)
         of_batches, wanted = num_inputs(schema), shape.num_inputs
         if of_batches != wanted:
@@ -60,46 +61,49 @@ class PerspectiveTask(ChessTask):
         self._start(shape)
 
     def build_model(self) -> PerspectiveModel:
-        """Returns a freshly initialised model."""
+        """Returns a newly initialised model."""
         shape, model = shape_of(self._model), self._model
         rules = roundings(export_list(model, shape))
         dtype = getattr(torch, model.table_dtype)
         return PerspectiveModel(shape, model.kernels, model.fake_quantization, rules, dtype)
 
     def initialize(self, model: nn.Module) -> None:
-        """Loads model.start_from, if it is set."""
+        """Loads the network of model.start_from, if that is set."""
         floats = self._start(_perspective(model).shape)
         if floats is not None:
             _perspective(model).load_floats(floats)
 
     def loss(self, model: nn.Module, batch: TensorBatch, progress: Progress) -> Tensor:
-        """Returns the mean loss of a batch; in training with model.sparsity_penalty."""
+        """Returns the mean loss of a batch. In training, model.sparsity_penalty times the mean of the first activations
+        is added."""
         if not self._model.sparsity_penalty or not model.training:
             return super().loss(model, batch, progress)
         output, activity = _perspective(model).with_activity(batch)
         return batch_loss(self._loss, output, batch, progress) + self._model.sparsity_penalty * activity
 
     def after_step(self, model: nn.Module) -> None:
-        """Clips the tensors that are to be."""
+        """Clips the tensors for which the settings have limits."""
         _perspective(model).clip(self._clips)
 
     def export(self, model: nn.Module, path: Path, description: str) -> None:
-        """Writes a file of numbers, by its name the floats (*raw.bin, *weights.bin) or the quantised network, and its
-        description beside it. Raises ValueError if a value doesn't fit or the file is not read back as it was,
-        DataError if a file can't be written."""
+        """Writes the network's file, and its description beside it. The file's name decides whether it holds floats
+        (*raw.bin, *weights.bin) or the quantised network. Raises ValueError if a value doesn't fit or the file does not
+        read back the same, and DataError if a file can't be written."""
         if holds_floats(path):
             self._export_floats(model, path, description)
         else:
             self._export_quantised(self.network(model).net, path, description)
 
     def network(self, model: nn.Module, description: str = "") -> PerspectiveNetwork:
+        """Returns the integer network that the model would be exported as. Raises ValueError if a value doesn't fit, or
+        no engine computes with the export's types and scales."""
         shape = _perspective(model).shape
         net = quantise(_perspective(model).floats(), shape, export_list(self._model, shape), self._loss.output_unit)
         check_evaluable(net)
         return PerspectiveNetwork(net, description=description)
 
     def reorder(self, model: nn.Module, patterns: Sequence[str]) -> str:
-        """See ChessTask. Raises ConfigError for a network without pairs."""
+        """Reorders the pairs of the first layer (see ChessTask). Raises ConfigError for a network without pairs."""
         if self._model.activation != "pairwise":
             raise ConfigError(f"--permute: orders pairs, and model.activation = {self._model.activation} has none")
         return super().reorder(model, patterns)
@@ -110,9 +114,12 @@ class PerspectiveTask(ChessTask):
 
     @cached_property
     def _clips(self) -> dict[str, float]:
+        """The limit to which each tensor is clamped after a step, by name."""
         return _limits(self._model, shape_of(self._model))
 
     def _export_floats(self, model: nn.Module, path: Path, text: str) -> None:
+        """Writes a file of floats and its description. Factorisers that a raw file does not list are added to their
+        tensors."""
         section, shape = self._model, _perspective(model).shape
         floats: Floats = _perspective(model).floats()
         raw = path.name.endswith(RAW)
@@ -131,6 +138,7 @@ class PerspectiveTask(ChessTask):
         write_whole(beside(path), description(section, self._loss, data, text))
 
     def _export_quantised(self, net: Net, path: Path, text: str) -> None:
+        """Writes a quantised file, checked by reading it back, and its description."""
         data = quantised_bytes(net)
 
         def read(written: Path) -> PerspectiveNetwork:
@@ -141,7 +149,7 @@ class PerspectiveTask(ChessTask):
         write_whole(beside(path), description(self._model, self._loss, data, text))
 
     def _start(self, shape: Shape) -> Floats | None:
-        """Returns the floats to start from. Raises DataError or ValueError."""
+        """Returns the floats of model.start_from, or None if that is not set. Raises DataError or ValueError."""
         if self._model.start_from is None:
             return None
         path = Path(self._model.start_from)
@@ -155,7 +163,8 @@ def _perspective(model: nn.Module) -> PerspectiveModel:
 
 
 def _folded(model: ModelConfig, entries: Sequence[ExportTensor], lost: Collection[str]) -> ModelConfig:
-    """Returns the section of the network in which these factorisers are added to their tensors."""
+    """Returns the section that describes the network after the factorisers named in `lost` have been added to their
+    tensors."""
     assert model.features is not None
     kept = [entry.model_copy(update={"merge": None}) if entry.merge in lost else entry for entry in entries]
     changes = {
@@ -167,8 +176,8 @@ def _folded(model: ModelConfig, entries: Sequence[ExportTensor], lost: Collectio
 
 
 def _limits(model: ModelConfig, shape: Shape) -> dict[str, float]:
-    """Returns what the tensors of the network are clamped to +- of, by name. Raises ValueError for a tensor that it has
-    not."""
+    """Returns the limit to which each tensor is clamped, by name. Raises ValueError for a tensor that the network does
+    not have."""
     known = {**shape.tensors, **shape.blocks}
     for name in model.clip_tensors:
         if name not in known:

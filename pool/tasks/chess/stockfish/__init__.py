@@ -1,4 +1,4 @@
-"""The network of Stockfish 15.1: training it, and reading, writing and evaluating its .nnue files.
+"""The task `stockfish`: trains Stockfish's networks, and reads, writes and evaluates their .nnue files.
 
 Importing this does not import torch; `create_task` does.
 """
@@ -30,8 +30,8 @@ __all__ = [
 COMMANDS = "pool.tasks.chess.networks"
 NETWORKS = "pool.tasks.chess.stockfish.network"
 EXPORT_SUFFIX = ".nnue"
-SCORE_UNIT = "internal units"  # of what its networks evaluate
-SCORE_SCALES = {"centipawns": 3.61}  # that bring scores of other units to this one
+SCORE_UNIT = "internal units"  # unit of the networks' evaluations
+SCORE_SCALES = {"centipawns": 3.61}  # factors that convert scores of other units to this one
 
 
 def create_task(model: ModelConfig, loss: LossConfig) -> StockfishTask:

@@ -1,6 +1,6 @@
-"""Settings of the task; the defaults are the recipe that Stockfish 15.1's network was trained with.
+"""Settings of the task `stockfish`. The defaults are the recipe that Stockfish 15.1's network was trained with.
 
-Free of torch: the supervisor reads them.
+Free of torch, as the supervisor reads them.
 """
 
 from __future__ import annotations
@@ -81,23 +81,23 @@ class ModelConfig(Section):
 
     @property
     def first_virtual(self) -> int:
-        """The number of the first virtual input: behind all of the version, at the next multiple of 64."""
+        """The number of the first virtual input. Virtual inputs follow all others, from the next multiple of 64 on."""
         return -(-self.architecture.inputs // halfka.SQUARES) * halfka.SQUARES
 
     @property
     def inputs(self) -> int:
-        """Inputs of the feature set."""
+        """The number of inputs of the feature set, virtual ones included."""
         return self.first_virtual + halfka.VIRTUAL if self.factorized else self.architecture.inputs
 
     @property
     def feature_set(self) -> str:
-        """The value of data.chess.features that it needs."""
+        """The value of data.chess.features that the model needs."""
         return self.architecture.feature_set + ("^" if self.factorized else "")
 
 
 def complete_model(model: ModelConfig, data: Any) -> ModelConfig:
-    """Returns the model as it is. Raises ValueError for inputs and output buckets that are others than the engine's,
-    though there may be as many."""
+    """Checks that the data's settings have the engine's king buckets and output buckets, and returns the model's
+    settings unchanged. Raises ValueError otherwise, even if the numbers of buckets are the same."""
     if king_buckets := getattr(data, "king_buckets", ()):
         raise ValueError(
             f"data.chess.king_buckets: {len(king_buckets)} numbers, but the inputs of Stockfish's networks have their "

@@ -1,4 +1,4 @@
-"""HalfKAv2_hm, the inputs that every version of Stockfish's network has. Free of torch."""
+"""Defines HalfKAv2_hm, the feature set that every version of Stockfish's network has. Free of torch."""
 
 from __future__ import annotations
 
@@ -10,26 +10,27 @@ VIRTUAL = 768  # 12 planes x 64 squares: what HalfKAv2_hm^ adds, numbered from I
 KING_BUCKETS = 32
 PLANES = 11
 SQUARES = 64
-KING_PLANE = 10  # of both kings; among the virtual planes own king 10, enemy king 11
-PIECES = ("pawn", "knight", "bishop", "rook", "queen")  # planes 0 and 1, 2 and 3, ...: own, the opponent's
+KING_PLANE = 10  # both kings; among the virtual planes own king 10, enemy king 11
+PIECES = ("pawn", "knight", "bishop", "rook", "queen")  # each has two planes, 0 and 1, 2 and 3, ...: own, opponent's
 
 
 def king_bucket(rank: int, file: int) -> int:
-    """Returns the bucket of the own king, which is on the files e to h (4 to 7); its own ranks."""
+    """Returns the bucket of the own king on this square. Ranks are counted from the own side, and files are 4 to 7 (e
+    to h)."""
     return (7 - rank) * 4 + 7 - file
 
 
 def planes() -> npt.NDArray[np.int64]:
-    """Returns the plane of each input, [INPUTS]."""
+    """Returns the plane (piece type and colour) of each input, [INPUTS]."""
     of_inputs: npt.NDArray[np.int64] = np.arange(INPUTS) // SQUARES % PLANES
     return of_inputs
 
 
 def virtual_features() -> npt.NDArray[np.int64]:
-    """Returns the virtual feature (0 .. VIRTUAL - 1) that each real one is a case of, [INPUTS].
+    """Returns the virtual feature (0 .. VIRTUAL - 1) that belongs to each real feature, [INPUTS].
 
-    Same plane and square without the king bucket. Both kings share a real plane; the own king is the
-    one on the square that the king bucket stands for.
+    It has the same plane and square, without the king bucket. Both kings share a plane of the real features. The own
+    king is the one on the square that the king bucket stands for.
     """
     feature = np.arange(INPUTS)
     square = feature % SQUARES

@@ -1,7 +1,7 @@
-"""Integer inference of an exported network, exact to the last bit: what Stockfish computes.
+"""Evaluates an exported network with the integers of Stockfish, exact to the last bit.
 
-Every step of the integer arithmetic (wrapping, floors, truncation) is written down. Terms are in sixteenths of internal
-units, from the point of view of the side to move. Rules: those of builds without int16 saturation of products.
+Every step of the integer arithmetic (wrapping, floors, truncation) is written out. Terms are in sixteenths of internal
+units, from the point of view of the side to move. The rules are those of builds whose int16 products do not saturate.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from pool.tasks.chess.quantization import Ints, truncating_divide, wrapped
 from pool.tasks.chess.stockfish.nnue_file import Net
 from pool.tasks.chess.stockfish.versions import LARGEST_INPUT, NUM_BUCKETS, OUTPUT_SCALE, Version, bucket
 
-_BLOCK = 1024  # positions at a time: bounds the memory
+_BLOCK = 1024  # positions evaluated at a time, which bounds the memory
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The sums of n positions, from the side to move's point of view."""
+    """The results of evaluating n positions, from the side to move's point of view."""
 
-    bucket: Ints  # [n], the one that value is made of
+    bucket: Ints  # [n], output bucket in use
     psqt: Ints  # [n, 8], material term, sixteenths
     positional: Ints  # [n, 8], sixteenths
     values: Ints  # [n, 8], internal units
-    value: Ints  # [n], the bucket's
+    value: Ints  # [n], of the bucket in use
 
 
 def evaluate(net: Net, positions: Sequence[Position]) -> Evaluation:
-    """Evaluates all buckets of each position. `positions`: with the inputs of the net's version."""
+    """Evaluates each position with all buckets' layers. The positions must have the inputs of the net's version."""
     terms = [_terms(net, Block.of(positions[i : i + _BLOCK])) for i in range(0, len(positions), _BLOCK)]
     psqt = np.concatenate([np.zeros((0, NUM_BUCKETS), np.int64), *(block[0] for block in terms)])
     positional = np.concatenate([np.zeros((0, NUM_BUCKETS), np.int64), *(block[1] for block in terms)])
@@ -44,7 +44,7 @@ def evaluate(net: Net, positions: Sequence[Position]) -> Evaluation:
 
 
 def values_of(net: Net, block: Block, threads: int = 1) -> Ints:
-    """Returns `Evaluation.value` of n positions [n], by the bucket of each alone."""
+    """Returns `Evaluation.value` of n positions, [n]. Computes only the layers of each position's own bucket."""
     used = bucket(block.piece_count)
     psqt = _psqt(net, block, threads)[np.arange(len(used)), used]
     positional = of_its_bucket(used, _pairs(net, block, threads), partial(_layers, net))
@@ -52,29 +52,32 @@ def values_of(net: Net, block: Block, threads: int = 1) -> Ints:
 
 
 def pair_products(net: Net, positions: Sequence[Position]) -> npt.NDArray[np.uint16]:
-    """Returns what enters fc_0, [n, l1], the own side's pairs first."""
+    """Returns the inputs of fc_0, [n, l1]: the first layer's pairwise products, the own side's first."""
     return _pairs(net, Block.of(positions))
 
 
 def _terms(net: Net, block: Block) -> tuple[Ints, Ints]:
+    """Returns the material and the positional terms of all buckets, [n, 8] each."""
     return _psqt(net, block), _layers(net, _pairs(net, block), slice(None))
 
 
 def _value(version: Version, psqt: Ints, positional: Ints) -> Ints:
+    """Adds the material and the positional term, and converts them to internal units as the version does."""
     if version.cut_apart:
         return truncating_divide(psqt, 16) + truncating_divide(positional, 16)
     return truncating_divide(psqt + positional, 16)
 
 
 def _psqt(net: Net, block: Block, threads: int = 1) -> Ints:
-    """Returns the material terms, [n, 8]."""
+    """Computes the material terms (PSQT), [n, 8], in sixteenths of internal units."""
     tables = [(table.first, net[table.psqt]) for table in net.version.tables]
     own, opponent = sums_int32(tables, block, threads)
     return truncating_divide((own - opponent).astype(np.int64), 2)
 
 
 def _pairs(net: Net, block: Block, threads: int = 1) -> npt.NDArray[np.uint16]:
-    """Adds up the first layer of both perspectives, and multiplies the clamped halves of each: [n, l1]."""
+    """Computes the pairwise products, [n, l1]: adds up the first layer of both perspectives, and multiplies the clamped
+    halves of each."""
     version, half = net.version, net.l1 // 2
     tables = [(table.first, net[table.weight]) for table in version.tables]
     pairs = np.empty((len(block.piece_count), net.l1), np.uint16)
@@ -90,7 +93,8 @@ def _pairs(net: Net, block: Block, threads: int = 1) -> npt.NDArray[np.uint16]:
 
 
 def _layers(net: Net, inputs: npt.NDArray[np.uint16], buckets: slice) -> Ints:
-    """Turns [n, l1] into positional terms [n, buckets]. Between the layers the bucket is the first axis."""
+    """Computes the positional terms [n, buckets] from the products [n, l1]. Between the layers the bucket is the first
+    axis."""
     version = net.version
 
     def weight(name: str, inputs: int) -> npt.NDArray[np.int8]:
@@ -111,7 +115,7 @@ def _layers(net: Net, inputs: npt.NDArray[np.uint16], buckets: slice) -> Ints:
 
 
 def _activated(version: Version, layer: int, y: Ints) -> Ints:
-    """Returns squares, then the clipped outputs."""
+    """Returns the activations of a layer's outputs: their squares, then the clipped outputs."""
     shift = version.square_shift[layer]
     assert shift is not None
     return np.concatenate([np.minimum(LARGEST_INPUT, y * y >> shift), _clipped(version, layer, y)], axis=2)

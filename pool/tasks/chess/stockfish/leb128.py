@@ -1,6 +1,7 @@
-"""Blocks of signed LEB128 numbers in a .nnue file: 7 bits a byte, low first, in the shortest form. Free of torch.
+"""Encodes and decodes blocks of signed LEB128 numbers in a .nnue file. A number has 7 bits in each byte, the low ones
+first, and as few bytes as possible. Free of torch.
 
-A block is a magic word, the number of bytes that follow, and the numbers one behind the other.
+A block consists of a magic word, the number of bytes that follow, and the numbers one after the other.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ import numpy.typing as npt
 MAGIC = b"COMPRESSED_LEB128"
 HEADER = len(MAGIC) + 4
 _LONGEST = 5  # bytes of an int32
-_PIECE = 1 << 16  # numbers or bytes at a time: what is computed beside them stays in the cache
+_PIECE = 1 << 16  # numbers or bytes at a time, so that temporary arrays stay in the cache
 
 
 class BadNumberError(ValueError):
-    """`offset` is in the bytes."""
+    """Says what is wrong with a block. `offset` counts from the block's first byte."""
 
     def __init__(self, reason: str, offset: int) -> None:
         super().__init__(reason)
@@ -26,13 +27,14 @@ class BadNumberError(ValueError):
 
 
 def encode(numbers: npt.NDArray[np.signedinteger[Any]]) -> bytes:
-    """Returns the numbers of a block, without its header."""
+    """Returns the encoded numbers of a block, without its header."""
     flat = numbers.reshape(-1)
     return b"".join(_encoded(flat[i : i + _PIECE].astype(np.int64)) for i in range(0, flat.size, _PIECE))
 
 
 def decode(data: memoryview, count: int, kind: type[np.signedinteger[Any]]) -> npt.NDArray[Any]:
-    """Returns all bytes of a block as `count` numbers of an integer type. Raises BadNumberError."""
+    """Decodes a block's bytes to `count` numbers of the integer type `kind`. Raises BadNumberError if they are not that
+    many, or one is damaged or does not fit."""
     block = np.empty(count, kind)
     done = 0
     for numbers, offset in _pieces(data, kind):
@@ -46,6 +48,8 @@ def decode(data: memoryview, count: int, kind: type[np.signedinteger[Any]]) -> n
 
 
 def _encoded(numbers: npt.NDArray[np.int64]) -> bytes:
+    """Encodes numbers, all at once: first the size of each, then byte 0 of all, byte 1 of those that have one, and so
+    on."""
     sizes = np.ones(len(numbers), np.int64)
     for size in range(1, _LONGEST):
         half = 1 << (7 * size - 1)
@@ -60,7 +64,7 @@ def _encoded(numbers: npt.NDArray[np.int64]) -> bytes:
 
 
 def _pieces(data: memoryview, kind: type[np.signedinteger[Any]]) -> Iterator[tuple[npt.NDArray[np.int64], int]]:
-    """Yields numbers, and the offset of their first byte."""
+    """Yields the numbers of the block, some thousands at a time, with the offset of their first byte."""
     start = 0
     while start < len(data):
         piece = np.frombuffer(data[start : start + _PIECE], np.uint8)
@@ -74,6 +78,8 @@ def _pieces(data: memoryview, kind: type[np.signedinteger[Any]]) -> Iterator[tup
 def _decoded(
     piece: npt.NDArray[np.uint8], ends: npt.NDArray[np.int64], kind: type[np.signedinteger[Any]], offset: int
 ) -> npt.NDArray[np.int64]:
+    """Decodes the bytes of whole numbers; `ends` are the offsets after each number's last byte. Raises BadNumberError
+    for a number that is too long, not in its shortest form, or does not fit `kind`."""
     sizes = np.diff(ends, prepend=0)
     starts = ends - sizes
     if (wrong := np.flatnonzero(sizes > _LONGEST)).size:
@@ -84,7 +90,7 @@ def _decoded(
         numbers[chosen] |= (piece[starts[chosen] + place] & 0x7F).astype(np.int64) << (7 * place)
     sign = np.int64(1) << (7 * sizes - 1)
     numbers = (numbers ^ sign) - sign
-    half = np.int64(1) << np.maximum(7 * sizes - 8, 0)  # of the range that one byte less can say
+    half = np.int64(1) << np.maximum(7 * sizes - 8, 0)  # bound of the numbers that fit one byte less
     long = (sizes > 1) & (numbers >= -half) & (numbers < half)
     info = np.iinfo(kind)
     for mask, reason in (

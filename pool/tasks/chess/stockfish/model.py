@@ -1,6 +1,8 @@
-"""Stockfish's network in floats, any version and width: what is trained, and what it is as integers' floats.
+"""The float model that is trained: Stockfish's network of any version and width, and its conversion to and from the
+floats of an exported one.
 
-One unit of the output is 600 internal units. Equal to the integer network except for its floors.
+One unit of the output is 600 internal units. The model equals the integer network except for the latter's rounding
+down.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ _PIECE_VALUES = (126, 781, 825, 1276, 2538)  # pawn .. queen, internal units
 
 
 class StockfishModel(nn.Module):
-    """Two perspectives of l1 -> pairwise product -> layer stacks, plus half the difference of the PSQT sums."""
+    """Two perspectives of l1 outputs -> pairwise product -> layer stacks (small layers, one stack for each output
+    bucket), plus half the difference of the two PSQT sums."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -41,7 +44,7 @@ class StockfishModel(nn.Module):
         self.num_features = config.inputs
         self.first_virtual = config.first_virtual
         rounds = "rows" in config.fake_quantization
-        # not the PSQT's: a row of 8 is one sector of memory either way, and a queen's value needs more bits
+        # PSQT stays float32: a row of 8 is one memory sector either way, and a queen's value needs the bits
         dtype = getattr(torch, config.table_dtype)
         self.transformer = self._table("transformer", config.l1, rounds, dtype)
         self.psqt = self._table("psqt", NUM_BUCKETS, rounds, bias=False)
@@ -51,7 +54,7 @@ class StockfishModel(nn.Module):
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        """Draws the initial values of the 2022 trainer from torch's default generator."""
+        """Draws the initial values as the trainer of 2022 does, from torch's default generator."""
         if self.transformer.weight.is_meta:
             return  # to find out that there is nothing to fill, torch imports its compiler
         for table in self.version.tables:
@@ -67,7 +70,7 @@ class StockfishModel(nn.Module):
         self.stacks.reset_parameters()
 
     def forward(self, batch: TensorBatch) -> Tensor:
-        """Returns [B], from the side to move's point of view. Samples of the batch are ordered by bucket."""
+        """Returns the outputs [B], from the side to move's point of view. The batch's samples are ordered by bucket."""
         features, borders = batch.sparse[FIELD], batch.bucket_offsets
         match self.path:
             case "cuda":
@@ -81,18 +84,18 @@ class StockfishModel(nn.Module):
 
     @property
     def path(self) -> Backend:
-        """The code that computes it, where its weights are now."""
+        """The backend ("cpu", "cuda" or "torch") that computes the model on its present device."""
         return path_of(self._kernels, self.stacks.fc_0_weight)
 
     def _native(self, features: SparseInput, borders: Sequence[int]) -> Tensor:
-        """Returns what the layer stacks make of the first layer's sums, [B]."""
+        """Computes the positional part by native CPU code: the first layer and the layer stacks, [B]."""
         layer, stacks = self.transformer, self.stacks
         if self._kernels == "fused_first_layer" and fused_layers.serves_first_layer(stacks.form, layer, features):
             return fused_layers.outputs_of_bags(stacks.form, layer, features, stacks.parameters_in_effect(), borders)
         return fused_layers.outputs(stacks.form, layer(features), stacks.parameters_in_effect(), borders)
 
     def _products_on_cuda(self, features: SparseInput) -> Tensor:
-        """Computes `_products` by a kernel if it serves."""
+        """Computes `_products` by a CUDA kernel, or by torch if the kernel does not serve these inputs."""
         if not first_stage.serves(self.transformer, features):
             return self._products(features)
         form, pairwise = self.stacks.form, first_stage.Activation.PAIRWISE
@@ -100,14 +103,15 @@ class StockfishModel(nn.Module):
         return first_stage.layer_first_stage(self.transformer, features, form.largest_sum, pairwise, cut)
 
     def _psqt_on_cuda(self, features: SparseInput, borders: Sequence[int]) -> Tensor:
-        """Computes the PSQT part, [B], by a kernel if it serves."""
+        """Computes the PSQT part, [B], by a CUDA kernel, or by torch if the kernel does not serve these inputs."""
         if not bucket_difference.serves(self.psqt, features):
             return _bucket_difference(self.psqt(features), borders)
         return bucket_difference.layer_bucket_difference(self.psqt, features, borders)
 
     def _products(self, features: SparseInput) -> Tensor:
-        """Returns [B, l1], own perspectives first, then the opponents'. The stacks know their scale; where activations
-        are cut, these are, in that of the next layer's inputs."""
+        """Computes the first layer and its pairwise products in torch. Returns [B, l1], own perspectives first, then
+        the opponents'. They are not scaled, as the stacks know their scale. Where activations are cut, they are cut and
+        in the scale of the next layer's inputs."""
         # hardtanh: clamp with a backward of one pass
         low, high = functional.hardtanh(self.transformer(features), 0.0, self.version.largest_float_sum).chunk(2, dim=1)
         product = low * high  # [2 * B, l1 / 2]
@@ -117,8 +121,8 @@ class StockfishModel(nn.Module):
 
     @torch.no_grad()
     def folded(self) -> dict[str, npt.NDArray[np.float32]]:
-        """Returns the parameters as an exported net has them: see pool.tasks.chess.stockfish.quantization. They may be
-        the model's own memory."""
+        """Returns the parameters as an exported net has them (see pool.tasks.chess.stockfish.quantization). Virtual
+        inputs and the shared layer are added in. The arrays may be the model's own memory."""
         assert self.transformer.bias is not None
         fc_0_weight, fc_0_bias = self.stacks.fc_0()
         tensors = {
@@ -136,7 +140,7 @@ class StockfishModel(nn.Module):
 
     @torch.no_grad()
     def load_folded(self, floats: Floats) -> None:
-        """Does the inverse of `folded`: extra features and the shared layer become zero."""
+        """Loads parameters as `folded` returns them. Virtual inputs and the shared layer become zero."""
         assert self.transformer.bias is not None
         for table in self.version.tables:
             _copy(self.transformer.weight[table.rows], floats, table.weight)
@@ -149,7 +153,7 @@ class StockfishModel(nn.Module):
 
     @torch.no_grad()
     def clip(self) -> None:
-        """Clamps the weights that are stored as int8 to what their integers can say, in place."""
+        """Clamps the weights that are exported as int8 to the range of their integers, in place."""
         self.stacks.clip()
         rules = roundings(self.version)
         for table in self.version.tables:
@@ -158,8 +162,8 @@ class StockfishModel(nn.Module):
 
     @torch.no_grad()
     def reorder_pairs(self, order: npt.NDArray[np.int64]) -> None:
-        """Makes the pair of outputs (j, j + l1 / 2) of the first layer what pair order[j] was, in place. The function
-        stays the same."""
+        """Reorders the pairs of first-layer outputs (j, j + l1 / 2) in place, so that pair j is what pair order[j] was.
+        The function that the model computes stays the same."""
         assert self.transformer.bias is not None
         both = torch.from_numpy(np.concatenate([order, order + len(order)]))
         for tensor in (self.transformer.weight, self.transformer.bias, *self.stacks.fc_0_weights()):
@@ -168,8 +172,8 @@ class StockfishModel(nn.Module):
     def _table(
         self, name: str, outputs: int, rounds: bool, dtype: torch.dtype = torch.float32, *, bias: bool = True
     ) -> SparseLinear:
-        """Returns the layer `name`, whose rows are summed in `dtype`. Rows of all feature sets are stored with one
-        scale."""
+        """Returns the sparse layer `name`, whose rows are summed in `dtype`. Rows of all feature sets have the same
+        scale in the exported file."""
         if not rounds and dtype == torch.float32:
             return SparseLinear(self.num_features, outputs, bias, field=FIELD)
         rules = roundings(self.version) if rounds else {}
@@ -185,15 +189,16 @@ class StockfishModel(nn.Module):
         )
 
     def _virtual_rows(self) -> npt.NDArray[np.int64]:
-        """Returns the `virtual_rows` of RoundedSparseLinear."""
+        """Returns the argument `virtual_rows` of RoundedSparseLinear: for each input the row that export adds to it."""
         rows = np.full(self.num_features, -1)
         rows[: halfka.INPUTS] = self.first_virtual + halfka.virtual_features()
         rows[self.first_virtual :] = np.arange(self.first_virtual, self.num_features)
         return rows
 
     def _folded_rows(self, weight: Tensor, table: Table) -> Tensor:
+        """Returns a table's rows, with those of the virtual inputs added."""
         rows = weight[table.rows]
-        if not self.num_virtual or table.first:  # virtual inputs, behind all others, are HalfKAv2_hm's
+        if not self.num_virtual or table.first:  # virtual inputs belong to HalfKAv2_hm alone
             return rows
         return rows + weight[self.first_virtual + torch.from_numpy(halfka.virtual_features()).to(weight.device)]
 
@@ -203,7 +208,8 @@ class StockfishModel(nn.Module):
 
 
 def _bucket_difference(sums: Tensor, borders: Sequence[int]) -> Tensor:
-    """Returns [B] of sums [2 * B, 8], own perspectives first: half of own minus opponent's, for the sample's bucket."""
+    """Computes half of own minus opponent's sum, for each sample's bucket. Returns [B], given sums [2 * B, 8], own
+    perspectives first."""
     own, opponent = sums.chunk(2)
     difference = torch.split((own - opponent) * 0.5, [end - start for start, end in pairwise(borders)])
     return torch.cat([group[:, bucket] for bucket, group in enumerate(difference)])
@@ -215,7 +221,7 @@ def _copy(destination: Tensor, floats: Mapping[str, npt.NDArray[np.float32]], na
 
 
 def _material() -> Tensor:
-    """Returns the value of the piece that a feature says is there, [22528], in units of the output; kings 0."""
+    """Returns the value of the piece that each feature stands for, [22528], in units of the output. Kings are 0."""
     planes = torch.zeros(halfka.PLANES)
     for kind, value in enumerate(_PIECE_VALUES):
         planes[2 * kind] = value / OUTPUT_UNIT

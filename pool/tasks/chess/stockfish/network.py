@@ -1,4 +1,4 @@
-"""The networks of this task, as commands look at them (pool.tasks.chess.network.Family)."""
+"""Stockfish's integer networks for the commands that inspect networks (pool.tasks.chess.network.Family)."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from pool.config.tree import Config
 
 SUFFIXES = (".nnue", *CHECKPOINT_SUFFIXES)
-_PIECE_VALUES = np.repeat([1, 3, 3, 5, 9, 0], 2)[: halfka.PLANES]  # what a piece adds to the material, by plane
+_PIECE_VALUES = np.repeat([1, 3, 3, 5, 9, 0], 2)[: halfka.PLANES]  # value of a piece in the material, by plane
 
 
 @dataclass(frozen=True)
 class StockfishNetwork:
-    """See pool.tasks.chess.network.FileNetwork."""
+    """An integer network of Stockfish. Implements pool.tasks.chess.network.FileNetwork."""
 
     net: Net
     units_of_terms: str = "sixteenths of them"
@@ -72,12 +72,13 @@ class StockfishNetwork:
         return pair_products(self.net, positions)
 
     def pawn_units(self, positions: Sequence[Position]) -> npt.NDArray[np.float64]:
-        """Returns for each position how many internal units the engine prints as one pawn."""
+        """Returns for each position the number of internal units that the engine prints as one pawn."""
         units: npt.NDArray[np.float64] = self.net.version.pawn.units(_material(positions))
         return units
 
     def facts(self) -> Facts:
-        """Finds dead outputs by bounds: an output is dead if 0 even with the largest inputs there can be."""
+        """Summarises the network for `pool inspect`. An output counts as dead if it is 0 even with the largest inputs
+        that there can be."""
         net, version = self.net, self.net.version
         about: dict[str, str | int] = {
             "version": version.name,
@@ -97,7 +98,7 @@ class StockfishNetwork:
         return Facts(about, tensors, {name: (int(outputs.sum()), outputs.size) for name, outputs in dead.items()})
 
     def boards(self) -> Boards:
-        """Returns the boards of HalfKAv2_hm, which every version has."""
+        """Returns the rows of HalfKAv2_hm, which every version has, as boards."""
         net, table = self.net, self.net.version.tables[0]
         shape = halfka.KING_BUCKETS, halfka.PLANES, halfka.SQUARES
         return Boards(
@@ -119,8 +120,8 @@ class StockfishNetwork:
 
 
 def read_network(path: Path, config: Config | None) -> StockfishNetwork:
-    """Reads a .nnue file, or what a checkpoint of nnue-pytorch would be exported as. Raises DataError; ConfigError for
-    a config, since such a file says itself what network it holds."""
+    """Reads a .nnue file, or a checkpoint of nnue-pytorch as the network that it would be exported as. Raises
+    DataError. Raises ConfigError if a config is given, as such a file says itself what network it holds."""
     if config is not None:
         raise ConfigError(f"--config: {path} says itself what network it holds; leave it out")
     if not is_checkpoint(path):
@@ -133,16 +134,19 @@ def read_network(path: Path, config: Config | None) -> StockfishNetwork:
 
 
 def write_network(network: StockfishNetwork, path: Path) -> None:
-    """Writes a .nnue file, whole or not at all. Raises DataError; ValueError if it is not read back as it is."""
+    """Writes a .nnue file completely or not at all. Raises DataError, and ValueError if the file does not read back as
+    the same network."""
 
     def read(written: Path) -> StockfishNetwork:
-        # Versions that differ in width alone look alike at other widths: the file does not say which one it is.
+        # A file of another width does not tell versions apart that differ in width alone.
         return StockfishNetwork(replace(read_net(written), version=network.net.version))
 
     write_proved(path, serialize_net(network.net), network, read)
 
 
 def _material(positions: Sequence[Position]) -> npt.NDArray[np.int64]:
+    """Returns the material of the side to move and its opponent in each position, in pawns as the engine counts
+    them."""
     planes = halfka.planes()
     pieces = [position.own[position.own < halfka.INPUTS] for position in positions]
     return np.array([_PIECE_VALUES[planes[numbers]].sum() for numbers in pieces], np.int64)

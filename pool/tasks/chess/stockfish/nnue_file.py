@@ -1,8 +1,8 @@
-"""The .nnue file: integers in, the same bytes out. Free of torch.
+"""Reads and writes .nnue files, integer for integer and byte for byte. Free of torch.
 
-What lies where is `versions.Version.blocks`. Every hash and size is checked; version and width follow from the hashes
-and from whether numbers are compressed. What does not fit ends in a DataError that names file, offset, what was
-expected and what was found (I8). Files appear whole or not at all.
+`versions.Version.blocks` describes the layout. Every hash and size is checked. Version and width follow from the hashes
+and from whether numbers are compressed. A file that does not fit raises a DataError that names file, offset, what was
+expected and what was found (I8). Files appear completely or not at all.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _HEADER = struct.Struct("<III")  # version, network hash, length of the descript
 _LARGEST = 1 << 32  # bytes: more than a file of any version has, whatever its width
 _STACK_NAMES = ("fc_0_bias", "fc_0_weight", "fc_1_bias", "fc_1_weight", "fc_2_bias", "fc_2_weight")
 
-# Of the hashes, which name the architecture.
+# Constants of the hashes, which identify the architecture.
 _STACK_START = 0xEC42E90D
 _ACTIVATION = 0x538D24C7
 _AFFINE = 0xCC03DAE4
@@ -47,11 +47,11 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Net:
-    """An integer network; its arrays by name, with the shapes and types of its version.
+    """An integer network of Stockfish. Its arrays, by name, have the shapes and types of its version.
 
-    transformer_bias [l1] int16; of each feature set rows of weights [inputs, l1], int16 or int8, and of PSQT values
-    [inputs, 8] int32; of fc_0, fc_1, fc_2 biases [8, out] int32 and weights [8, out, in] int8, `in` padded to a
-    multiple of 32. The first axis of fc_* is the bucket; fc_2 has one output, and no axis for it.
+    transformer_bias [l1] is int16. Each feature set has rows of weights [inputs, l1], int16 or int8, and of PSQT values
+    [inputs, 8], int32. fc_0, fc_1 and fc_2 have biases [8, out] int32 and weights [8, out, in] int8, with `in` padded
+    to a multiple of 32. The first axis of fc_* is the bucket. fc_2 has one output, and no axis for it.
     """
 
     version: Version
@@ -63,12 +63,12 @@ class Net:
 
     @property
     def l1(self) -> int:
-        """Outputs of the first layer, per side."""
+        """The number of outputs of the first layer, per side."""
         return len(self["transformer_bias"])
 
 
 def read_net(path: Path | str) -> Net:
-    """Reads and checks a file. Raises DataError."""
+    """Reads and checks a .nnue file. Raises DataError."""
     path = Path(path)
     try:
         return _Reader(path, memoryview(read_regular(path, _LARGEST))).net()
@@ -79,23 +79,24 @@ def read_net(path: Path | str) -> Net:
 
 
 def write_net(net: Net, path: Path | str) -> None:
-    """Writes a file, as a whole or not at all. Raises DataError."""
+    """Writes a .nnue file completely or not at all. Raises DataError."""
     write_whole(Path(path), serialize_net(net))
 
 
 def serialize_net(net: Net) -> bytes:
-    """Returns the bytes of the file."""
+    """Returns the bytes of a network's .nnue file."""
     return b"".join(_parts(net))
 
 
 def stack_type(version: Version, l1: int) -> np.dtype[Any]:
-    """Returns the type of one layer stack as it lies in a file."""
+    """Returns the numpy dtype of one layer stack in the file: its hash, then its arrays."""
     shapes, kinds = version.shapes(l1), version.kinds()
     fields = [(name, np.dtype(kinds[name]).newbyteorder("<"), shapes[name][1:]) for name in _STACK_NAMES]
     return np.dtype([("hash", "<u4"), *fields])
 
 
 def _parts(net: Net) -> Iterator[bytes]:
+    """Yields the bytes of a network's file, part by part: header, description, first layer, layer stacks."""
     version, l1 = net.version, net.l1
     description = net.description.encode("utf-8", "surrogateescape")
     yield _HEADER.pack(version.word, network_hash(version, l1), len(description))
@@ -117,7 +118,7 @@ def _parts(net: Net) -> Iterator[bytes]:
 
 
 class _Reader:
-    """A file's bytes, and how far they are read."""
+    """Parses the bytes of a .nnue file from front to back."""
 
     def __init__(self, file: Path, data: memoryview) -> None:
         self._file = file
@@ -125,6 +126,7 @@ class _Reader:
         self._at = 0
 
     def net(self) -> Net:
+        """Parses the whole file. Raises DataError."""
         self._check_word()
         word, network, length = _HEADER.unpack(self._take(_HEADER.size, "the header"))
         if _HEADER.size + length + 4 > len(self._data):
@@ -140,6 +142,8 @@ class _Reader:
         return Net(version, description, arrays)
 
     def _check_word(self) -> None:
+        """Checks the first four bytes. Raises DataError if they are those of no version, with a hint if the file is
+        compressed."""
         word, words = bytes(self._data[:4]), {version.word for version in VERSIONS.values()}
         if not any(word == known.to_bytes(4, "little")[: len(word)] for known in words):
             if (program := decompressor(bytes(self._data[:16]))) is not None:
@@ -149,7 +153,8 @@ class _Reader:
             raise self._error(f"not a .nnue file: version {version:#010x}, expected {expected}", 0)
 
     def _version(self, word: int, network: int) -> tuple[Version, int]:
-        """Returns version and width, once all hashes agree about them."""
+        """Reads the first layer's hash, and returns the version and width about which all hashes agree. Raises
+        DataError if there is none."""
         start = self._at
         value = int.from_bytes(self._take(4, "the transformer's hash"), "little")
         compressed = self._data[start + 4 : start + 4 + len(leb128.MAGIC)] == leb128.MAGIC
@@ -174,10 +179,11 @@ class _Reader:
             what = "compressed" if compressed else "not compressed"
             names = ", ".join(version.name for version, _ in same)
             raise self._error(f"its numbers are {what} (LEB128), unlike those of {names}", start + 4)
-        # Versions that differ in width alone: the one of this width, else the newest.
+        # Of versions that differ in width alone take the one of this width, else the newest.
         return next((pair for pair in encoded if pair[0].l1 == pair[1]), encoded[-1])
 
     def _block(self, block: Block, version: Version, l1: int) -> dict[str, Array]:
+        """Parses the arrays of one block of the first layer, raw or compressed."""
         shapes, kinds = version.shapes(l1), version.kinds()
         if block.encoding is Encoding.RAW:
             return {name: self._raw(name, shapes[name], kinds[name]) for name in block.names}
@@ -200,9 +206,11 @@ class _Reader:
     def _raw(self, name: str, shape: tuple[int, ...], kind: type[np.signedinteger[Any]]) -> Array:
         stored = np.dtype(kind).newbyteorder("<")
         data = self._take(int(np.prod(shape)) * stored.itemsize, name)
-        return np.frombuffer(data, stored).reshape(shape).astype(kind)  # aligned, and in this machine's byte order
+        return np.frombuffer(data, stored).reshape(shape).astype(kind)  # copied: aligned, in this machine's byte order
 
     def _stacks(self, version: Version, l1: int) -> dict[str, Array]:
+        """Parses the layer stacks, and checks the hash of each. Returns their arrays with the bucket as the first
+        axis."""
         kind = stack_type(version, l1)
         start = self._at
         stacks = np.frombuffer(self._take(NUM_BUCKETS * kind.itemsize, "stacks"), kind)
@@ -214,7 +222,7 @@ class _Reader:
         return {name: np.array(stacks[name], stacks[name].dtype.newbyteorder("=")) for name in _STACK_NAMES}
 
     def _take(self, size: int, what: str) -> memoryview:
-        """Takes the next bytes. Raises DataError if the file ends in them."""
+        """Returns the next `size` bytes and moves on. Raises DataError if the file ends before."""
         end = self._at + size
         if end > len(self._data):
             reason = f"the file ends inside {what}, which ends at {end}; found {len(self._data)} bytes"
@@ -236,26 +244,26 @@ def _known_hashes() -> str:
 
 
 def transformer_hash(version: Version, l1: int) -> int:
-    """Returns the hash in front of the transformer's parameters."""
+    """Returns the hash that precedes the first layer's parameters in a file."""
     return version.feature_hash ^ (2 * l1)
 
 
 def l1_of_transformer_hash(version: Version, value: int) -> int | None:
-    """Returns the width that a transformer hash stands for; None if it belongs to other inputs."""
+    """Returns the width that a hash of the first layer stands for, or None if it belongs to other inputs."""
     doubled = value ^ version.feature_hash
     l1 = doubled // 2
     return l1 if doubled % 2 == 0 and 0 < l1 <= MAX_L1 and l1 % L1_STEP == 0 else None
 
 
 def stack_hash(version: Version, l1: int) -> int:
-    """Returns the hash in front of each layer stack."""
+    """Returns the hash that precedes each layer stack in a file."""
     value = _affine(_STACK_START ^ (2 * l1), version.fc_0_out)
     value = _affine((value + _ACTIVATION) & _MASK, FC_1_OUT)
     return _affine((value + _ACTIVATION) & _MASK, 1)
 
 
 def network_hash(version: Version, l1: int) -> int:
-    """Returns the hash in the file's header."""
+    """Returns the hash in a file's header."""
     return transformer_hash(version, l1) ^ stack_hash(version, l1)
 
 

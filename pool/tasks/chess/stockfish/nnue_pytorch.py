@@ -1,6 +1,6 @@
-"""The network in a checkpoint of nnue-pytorch (a .ckpt, or a .pt), as floats of a Net.
+"""Reads the network in a checkpoint of nnue-pytorch (a .ckpt or a .pt file), as the floats of a Net.
 
-The names in its state_dict have changed over the years; these are known, each with or without `model.` in front:
+The names in its state_dict have changed over the years. These are known, each with or without `model.` in front:
 
     input.weight, input.bias                   all feature sets one behind the other, [inputs, l1 + 8]: outputs, PSQT
     input.features.0.weight, ...               or one table for each
@@ -8,10 +8,12 @@ The names in its state_dict have changed over the years; these are known, each w
     layer_stacks.l1.weight, l2, output         [8 * outputs, inputs], with `.linear` before `.weight` since 2026
     layer_stacks.l1_fact.weight                what is added to fc_0 of all buckets; since 2026 l1.factorized_linear
 
-HalfKAv2_hm has 11 planes of 64 squares for each king bucket (the kings' are one), or 12.
+HalfKAv2_hm has 11 planes of 64 squares for each king bucket (the kings share one), or 12.
 
-torch loads the file's weights alone: no code in it is run (I7). Objects of classes that such files are known to hold,
-of settings, optimizers and the model itself, become stand-ins; any other class or function is refused."""
+torch loads the file's weights alone, and no code in the file is run (I7). Objects of classes that such files are known
+to hold (settings, optimizers, the model itself) are replaced by objects that do nothing. Any other class or function is
+refused.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,7 @@ SUFFIXES = (".ckpt", ".pt")
 _WITH_12_PLANES = halfka.INPUTS // halfka.PLANES * 12
 _PREFIXES = ("model.", "_orig_mod.")
 
-_DEEPEST = 32  # modules inside one another
+_DEEPEST = 32  # nested modules
 
 # Packages whose names come up in checkpoints, as classes of settings, of optimizers, of parts of the model; and what
 # pickle makes plain values of.
@@ -63,7 +65,8 @@ Array = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class CheckpointNet:
-    """Floats that pool.tasks.chess.stockfish.quantization takes; factorisers are added in."""
+    """The network of a checkpoint, in the floats that pool.tasks.chess.stockfish.quantization takes. Factorisers are
+    added in."""
 
     version: Version
     l1: int
@@ -71,22 +74,25 @@ class CheckpointNet:
 
 
 def is_checkpoint(path: Path) -> bool:
-    """Says by its name whether a file is one."""
+    """Returns whether the file's name is that of a checkpoint of nnue-pytorch."""
     return path.suffix in SUFFIXES
 
 
 def read_checkpoint(path: Path) -> CheckpointNet:
-    """Reads a checkpoint. Its version follows from the shapes; where versions differ in width alone, it is that of this
-    width, else the newest. Raises DataError that names the tensor, its shape, and what is expected."""
+    """Reads a checkpoint. The version follows from the shapes. Where versions differ in width alone, it is the one of
+    this width, else the newest. Raises DataError that names the tensor, its shape, and what is expected."""
     return _Reader(path).net()
 
 
 class _Reader:
+    """Turns the tensors of a checkpoint into a CheckpointNet, and checks their names, shapes and values."""
+
     def __init__(self, path: Path) -> None:
         self._path = path
         self._tensors = {_plain(name): tensor for name, tensor in read_tensors(path).items()}
 
     def net(self) -> CheckpointNet:
+        """Builds the network. Raises DataError for a tensor that is missing or does not fit."""
         tables = self._tables()
         version, l1 = self._version(tables)
         self._check_input(tables, l1)
@@ -112,6 +118,8 @@ class _Reader:
         return tuple(self._tensors[name].shape)
 
     def _version(self, tables: Sequence[str]) -> tuple[Version, int]:
+        """Returns the version and width that the shapes of the first layer's tables belong to. Raises DataError if
+        there are none."""
         shapes = [self._shape(name) for name in tables]
         inputs = [shape[0] for shape in shapes if len(shape) == 2]
         l1 = shapes[0][-1] - NUM_BUCKETS if len(shapes[0]) == 2 else 0
@@ -130,7 +138,7 @@ class _Reader:
             self._expect(name, (self._shape(name)[0], l1 + NUM_BUCKETS))
 
     def _rows(self, version: Version, tables: Sequence[str]) -> list[Array]:
-        """Returns the rows of each feature set, those of the pieces last."""
+        """Returns the rows of each feature set, those of HalfKAv2_hm last, with its factoriser added."""
         blocks = [self._numbers(name) for name in tables]
         if len(blocks) == 1:
             borders = np.cumsum([table.inputs for table in version.tables[1:]], dtype=np.int64)
@@ -141,6 +149,7 @@ class _Reader:
         return [*blocks[:-1], _pieces(blocks[-1], more)]
 
     def _stacks(self, version: Version, l1: int) -> dict[str, Array]:
+        """Returns the arrays of the layer stacks, with what all buckets share added to fc_0."""
         outputs = version.fc_0_out
         weight, bias = self._layer("l1", NUM_BUCKETS * outputs, l1)
         weight, bias = weight.reshape(NUM_BUCKETS, outputs, l1), bias.reshape(NUM_BUCKETS, outputs)
@@ -160,6 +169,7 @@ class _Reader:
         }
 
     def _layer(self, name: str, outputs: int, inputs: int) -> tuple[Array, Array]:
+        """Returns weight and bias of a layer of the stacks, under its old or its new name."""
         linear = f"{name}.linear"
         return self._named(linear if f"layer_stacks.{linear}.weight" in self._tensors else name, outputs, inputs)
 
@@ -168,12 +178,15 @@ class _Reader:
         return weight, self._read(f"layer_stacks.{name}.bias", (outputs,))
 
     def _read(self, name: str, shape: tuple[int, ...]) -> Array:
+        """Returns a tensor as float32. Raises DataError if it is missing or has another shape."""
         if name not in self._tensors:
             raise DataError(self._path, f"no tensor {name}, of {list(shape)}")
         self._expect(name, shape)
         return self._numbers(name)
 
     def _numbers(self, name: str) -> Array:
+        """Returns a tensor as float32. Raises DataError for other types than floats, for fewer stored numbers than its
+        shape has, and for numbers that are not finite."""
         tensor = self._tensors[name]
         stored = tensor.untyped_storage().nbytes() // tensor.element_size()
         if not tensor.is_floating_point():
@@ -186,13 +199,15 @@ class _Reader:
         return numbers
 
     def _expect(self, name: str, shape: tuple[int, ...]) -> None:
+        """Checks the shape of a tensor. Raises DataError."""
         if self._shape(name) != shape:
             raise DataError(self._path, f"{name}: {list(self._shape(name))}, expected is {list(shape)}")
 
 
 def read_tensors(path: Path) -> Mapping[str, Tensor]:
-    """Returns the tensors of a state_dict, of what lies under the key `state_dict`, or of a whole pickled module; their
-    numbers are read from the file when they are needed. Raises DataError."""
+    """Returns the tensors of a saved file by name. The file holds a state_dict, a dict with one under the key
+    `state_dict`, or a whole pickled module. The numbers are read from the file when they are needed. Raises
+    DataError."""
     import torch
     from torch.serialization import get_unsafe_globals_in_checkpoint, safe_globals
 
@@ -202,10 +217,10 @@ def read_tensors(path: Path) -> Mapping[str, Tensor]:
         names = get_unsafe_globals_in_checkpoint(path)
         stand_ins: list[Any] = [(_stand_in(name), name) for name in names if _is_known(name)]
         with safe_globals(stand_ins), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of other protocols of pickle than torch's own
-            # Mapped, a storage ends where the file does; read into memory, torch believes what the pickle claims.
+            warnings.simplefilter("ignore")  # about pickle protocols other than torch's own
+            # Mapped, a storage can't exceed the file. Read into memory, torch would trust the sizes in the pickle.
             tree = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-    except Exception as error:  # torch says in many ways that a file is not as it should be
+    except Exception as error:  # torch raises many kinds of errors for bad files
         strange = [name for name in names if not _is_known(name)]
         if strange:
             what = f"names code or a class that no checkpoint needs, {strange[0]}"
@@ -224,7 +239,8 @@ def read_tensors(path: Path) -> Mapping[str, Tensor]:
 
 
 def _sizes_of_storages(path: Path) -> set[int]:
-    """Reads a file through and returns the sizes of what lies in it, in bytes. Raises DataError for damage."""
+    """Reads the whole file, and returns the sizes of the entries of its zip archive, in bytes. Raises DataError if it
+    is damaged."""
     try:
         descriptor = open_regular(path)
     except OSError as error:
@@ -238,13 +254,13 @@ def _sizes_of_storages(path: Path) -> set[int]:
                 return _check_archive(path, archive)
         except DataError:
             raise
-        except Exception:  # zipfile raises many kinds for bytes that are not as they should be
+        except Exception:  # zipfile raises many kinds of errors for bad bytes
             raise DataError(path, "not a file that torch has saved, or damaged: a zip archive is expected") from None
 
 
 def _check_archive(path: Path, archive: zipfile.ZipFile) -> set[int]:
-    """Returns the sizes of the entries, in bytes. Raises DataError for one that is compressed or damaged, and what
-    zipfile raises."""
+    """Returns the sizes of the archive's entries, in bytes. Raises DataError for an entry that is compressed or
+    damaged, and whatever zipfile raises."""
     for entry in archive.infolist():
         if entry.compress_type != zipfile.ZIP_STORED:
             raise DataError(path, f"not a file that torch has saved: {entry.filename} is compressed")
@@ -254,12 +270,14 @@ def _check_archive(path: Path, archive: zipfile.ZipFile) -> set[int]:
 
 
 def _is_known(name: str) -> bool:
+    """Returns whether checkpoints are known to hold objects of this class."""
     return name.partition(".")[0] in _KNOWN_PACKAGES or name in _KNOWN_NAMES
 
 
 def _stand_in(name: str) -> Callable[..., object]:
-    """Returns a class whose objects keep the attributes that pickle fills them with, take any other state, and do
-    nothing; of containers with entries, which torch puts only into its own kinds, a function that makes such a one."""
+    """Returns a class to load in place of the class `name`. Its objects keep the attributes that pickle gives them,
+    take any other state, and do nothing. For containers with entries, which torch fills only if they are of its own
+    kinds, returns a function that makes a plain one."""
     if name in _CONTAINERS:
         return lambda *_: _CONTAINERS[name]()
 
@@ -279,6 +297,7 @@ def _stand_in(name: str) -> Callable[..., object]:
 
 
 def _named_tensors(tree: Any) -> Iterator[tuple[str, Any]]:
+    """Yields the names and values of the state_dict in a loaded file, or of a module's parameters."""
     if not isinstance(tree, dict):
         yield from _of_module(tree, "", 0)
         return
@@ -303,17 +322,19 @@ def _items(mapping: Any) -> Sequence[tuple[Any, Any]]:
 
 
 def _plain(name: str) -> str:
+    """Returns a tensor's name without the prefixes that Lightning and torch.compile add."""
     while name.startswith(_PREFIXES):
         name = name.removeprefix("model.").removeprefix("_orig_mod.")
     return name.replace("._orig_mod.", ".")
 
 
 def _in_order(version: Version) -> list[Table]:
-    """Returns the version's tables as the trainer has them: the pieces' last."""
+    """Returns the version's tables in nnue-pytorch's order: that of HalfKAv2_hm last."""
     return [*version.tables[1:], version.tables[0]]
 
 
 def _fits(version: Version, inputs: Sequence[int]) -> bool:
+    """Returns whether tables with these numbers of inputs can be those of the version."""
     more = [table.inputs for table in version.tables[1:]]
     if len(inputs) == 1:
         return inputs[0] - sum(more) in _OF_PIECES
@@ -325,7 +346,7 @@ _OF_PIECES = (halfka.INPUTS, halfka.INPUTS + halfka.VIRTUAL, _WITH_12_PLANES)
 
 
 def _distinct(tables: int) -> list[Version]:
-    """Returns one version for each set of inputs."""
+    """Returns one version for each set of inputs. With several tables, only versions of that many."""
     by_inputs: dict[tuple[int, ...], Version] = {}
     for version in VERSIONS.values():
         by_inputs.setdefault(tuple(table.inputs for table in version.tables), version)
@@ -333,6 +354,7 @@ def _distinct(tables: int) -> list[Version]:
 
 
 def _sizes(version: Version, tables: int) -> str:
+    """Returns the numbers of inputs that a version's tables may have, for the message of an error."""
     more = [table.inputs for table in version.tables[1:]]
     if tables == 1:
         return " or ".join(f"{sum(more) + pieces}" for pieces in _OF_PIECES)
@@ -344,7 +366,7 @@ def _listed(shapes: Sequence[tuple[int, ...]]) -> str:
 
 
 def _pieces(rows: Array, factoriser: Array | None) -> Array:
-    """Returns the rows of 11 planes, [22528, l1 + 8], the factoriser added."""
+    """Converts the rows of HalfKAv2_hm to 11 planes, [22528, l1 + 8], with the factoriser added."""
     virtual = halfka.virtual_features()
     if len(rows) == halfka.INPUTS + halfka.VIRTUAL:
         rows, factoriser = rows[: halfka.INPUTS], rows[halfka.INPUTS :]

@@ -1,7 +1,7 @@
-"""From float parameters to the integers of a .nnue file, and back exactly. numpy only, free of torch.
+"""Converts float parameters to the integers of a .nnue file, and back exactly. numpy only, free of torch.
 
-Floats are the parameters as the network uses them: extra features and shared layers already added in,
-named and shaped as the arrays of a Net, except that the weights of fc_0, fc_1 and fc_2 have no padding.
+The floats are the parameters in the form that the network uses: virtual features and shared layers are already added
+in. They are named and shaped as the arrays of a Net, except that the weights of fc_0, fc_1 and fc_2 have no padding.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Floats = Mapping[str, npt.NDArray[np.float32]]
 
 
 def roundings(version: Version) -> dict[str, Rounding]:
-    """Returns how each array is stored."""
+    """Returns for each array, by name, how its floats are stored as integers."""
     one = version.transformer_one
     tables: dict[str, Rounding] = {}
     for table in version.tables:
@@ -40,10 +40,11 @@ def roundings(version: Version) -> dict[str, Rounding]:
 
 
 def quantize(version: Version, floats: Floats, description: str, clip: bool) -> Net:
-    """Returns the integer network.
+    """Rounds the floats to an integer network.
 
     With `clip` the int8 weights are clamped to their range, as in training. Any other value that does not fit its
-    integer type raises ValueError: the array, how many, the extreme one, the range.
+    integer type raises ValueError, which names the array, how many such values there are, the extreme one, and the
+    range.
     """
     integers = {name: to_integers(name, floats[name], rule, clip) for name, rule in roundings(version).items()}
     shapes = version.shapes(len(integers["transformer_bias"]))
@@ -51,9 +52,10 @@ def quantize(version: Version, floats: Floats, description: str, clip: bool) -> 
 
 
 def dequantize(net: Net) -> dict[str, npt.NDArray[np.float32]]:
-    """Returns floats that `quantize` turns into the same integers again.
+    """Returns floats from which `quantize` makes the same integers again.
 
-    Padding is left out: nothing reads it. Raises ValueError for integers that float32 can't tell apart.
+    Padding is left out, as nothing reads it. Raises ValueError for integers that are too large for float32 to hold
+    exactly.
     """
     floats = {name: to_floats(name, net[name], rule) for name, rule in roundings(net.version).items()}
     for name, inputs in (("fc_0", net.l1), ("fc_1", net.version.fc_1_in), ("fc_2", net.version.fc_2_in)):
@@ -62,7 +64,7 @@ def dequantize(net: Net) -> dict[str, npt.NDArray[np.float32]]:
 
 
 def _padded(array: npt.NDArray[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
-    """Adds zero columns up to the shape."""
+    """Pads an array with zeros to the shape of the file."""
     if array.shape == shape:
         return array
     return np.pad(array, [(0, wanted - size) for wanted, size in zip(shape, array.shape, strict=True)])

@@ -1,7 +1,7 @@
-"""The small layers behind the transformer: one stack of them per output bucket.
+"""The small layers that follow the first layer of Stockfish's network: one stack of them for each output bucket.
 
-Samples come ordered by bucket, so each stack works on one contiguous group and every sample is
-computed once. The eight stacks' parameters lie in one tensor per layer.
+Samples come ordered by bucket. So each stack computes one contiguous group, and every sample is computed once. The
+eight stacks' parameters lie in one tensor for each layer.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from pool.tasks.chess.training.fake_quantization import clip_sum, floored, round
 
 
 class LayerStacks(nn.Module):
-    """fc_0, squared and clipped activations, fc_1, fc_2, and the outputs of fc_0 that skip them."""
+    """Computes fc_0, squared and clipped activations, fc_1, fc_2, and adds the outputs of fc_0 that skip the other
+    layers."""
 
     def __init__(self, version: Version, l1: int, shared_fc_0: bool, fake_quantization: Collection[str] = ()) -> None:
         super().__init__()
@@ -36,14 +37,15 @@ class LayerStacks(nn.Module):
         self.fc_2_bias = nn.Parameter(torch.empty(NUM_BUCKETS))
         self.shared_weight = nn.Parameter(torch.empty(outputs, l1)) if shared_fc_0 else None
         self.shared_bias = nn.Parameter(torch.empty(outputs)) if shared_fc_0 else None
-        # of the fused kernels, with `parameters_in_effect`
+        # for the fused kernels, which take `parameters_in_effect`
         self.form = _form_of(version, cuts_activations=self.cuts_activations)
         factor = 1.0 if self.cuts_activations else version.product_factor
         self._changes = changes_of([self._rules.get(name) for name in self._own_parameters()], factor)
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        """Draws uniform +-1/sqrt(inputs), every bucket alike; the last bias and the shared layer are zero."""
+        """Draws weights and biases uniformly within +-1/sqrt(inputs), the same for every bucket. The last bias and the
+        shared layer become zero."""
         layers = (
             (self.fc_0_weight, self.fc_0_bias),
             (self.fc_1_weight, self.fc_1_bias),
@@ -59,15 +61,15 @@ class LayerStacks(nn.Module):
 
     @torch.no_grad()
     def clear_shared(self) -> None:
-        """Makes the shared layer contribute nothing, as at the start of training."""
+        """Sets the shared layer to zero, so that it adds nothing, as at the start of training."""
         for parameter in (self.shared_weight, self.shared_bias):
             if parameter is not None:
                 parameter.zero_()
 
     @torch.no_grad()
     def clip(self) -> None:
-        """Clamps the weights to what their int8 integers can say, in place; of fc_0 the sum with the shared layer, by
-        changing the bucket's own part. Biases are wider integers, and free."""
+        """Clamps the weights to the range of their int8 integers, in place. For fc_0 the sum with the shared layer is
+        clamped, by changing the bucket's own part. Biases are stored as wider integers, and are not clamped."""
         rules = roundings(self.version)
         for name in ("fc_0_weight", "fc_1_weight", "fc_2_weight"):
             weight: Tensor = getattr(self, name)
@@ -78,28 +80,29 @@ class LayerStacks(nn.Module):
                 weight.clamp_(low, high)
 
     def fc_0(self) -> tuple[Tensor, Tensor]:
-        """Returns weight [8, out, l1] and bias [8, out] in effect: the shared layer is added in."""
+        """Returns fc_0's weight [8, out, l1] and bias [8, out], with the shared layer added."""
         if self.shared_weight is None or self.shared_bias is None:
             return self.fc_0_weight, self.fc_0_bias
         return self.fc_0_weight + self.shared_weight, self.fc_0_bias + self.shared_bias
 
     def fc_0_weights(self) -> list[Tensor]:
-        """Returns the weights of the buckets and of the shared layer, [..., l1] each."""
+        """Returns the weights of fc_0 in the buckets and, if there is one, in the shared layer, [..., l1] each."""
         return [weight for weight in (self.fc_0_weight, self.shared_weight) if weight is not None]
 
     def parameters_in_effect(self) -> tuple[Tensor, ...]:
-        """Returns weight and bias of fc_0, fc_1 and fc_2, all buckets; fc_0 as it applies to unscaled products, unless
-        activations are cut."""
+        """Returns weight and bias of fc_0, fc_1 and fc_2 of all buckets, as forward uses them: with the shared layer,
+        and rounded under fake quantization. Unless activations are cut, fc_0 is scaled to apply to unscaled
+        products."""
         weight, bias = self.fc_0()
         parameters = {**self._own_parameters(), "fc_0_weight": weight, "fc_0_bias": bias}
         if self._rules:
             parameters = {name: rounded(parameter, self._rules[name]) for name, parameter in parameters.items()}
-        if not self.cuts_activations:  # instead of scaling the products: there are far fewer weights
+        if not self.cuts_activations:  # weights are scaled, as they are far fewer than the products
             parameters["fc_0_weight"] = parameters["fc_0_weight"] * self.version.product_factor
         return tuple(parameters.values())
 
     def _own_parameters(self) -> dict[str, Tensor]:
-        """Returns the buckets' parameters, without the shared layer."""
+        """Returns the buckets' own parameters by name, without the shared layer."""
         return {
             "fc_0_weight": self.fc_0_weight,
             "fc_0_bias": self.fc_0_bias,
@@ -110,22 +113,22 @@ class LayerStacks(nn.Module):
         }
 
     def forward(self, inputs: Tensor, borders: Sequence[int]) -> Tensor:
-        """Takes products [B, l1], cut where activations are, samples borders[b] .. borders[b + 1] of bucket b; gives
-        [B]."""
-        # split and unbind: their backward is one concatenation each, not a sum of eight mostly empty tensors
+        """Returns the outputs [B], given the first layer's products [B, l1]. Samples borders[b] .. borders[b + 1]
+        belong to bucket b. The products are cut if activations are."""
+        # backward of split and unbind is one concatenation each, not a sum of eight mostly empty tensors
         parameters = zip(*(parameter.unbind() for parameter in self.parameters_in_effect()), strict=True)
         groups = torch.split(inputs, [end - start for start, end in pairwise(borders)])
         return torch.cat([self._bucket(group, *layers) for group, layers in zip(groups, parameters, strict=True)])
 
     def on_cuda(self, inputs: Tensor, extra: Tensor, borders: Sequence[int]) -> Tensor:
-        """Computes `forward` plus `extra` [B] by kernels, for all buckets at a time."""
+        """Computes `forward` plus `extra` [B] by CUDA kernels, all buckets at once."""
         own = self._own_parameters()
         both = self.shared_weight, self.shared_bias
         shared = None if both[0] is None or both[1] is None else (both[0], both[1])
         return outputs_on_cuda(self.form, inputs, extra, borders, tuple(own.values()), shared, self._changes)
 
     def _bucket(self, x: Tensor, w0: Tensor, b0: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor) -> Tensor:
-        """Computes one bucket's layers: [n, l1] -> [n]."""
+        """Computes the layers of one bucket, [n, l1] -> [n]."""
         version = self.version
         y = functional.linear(x, w0, b0)
         hidden = self._activated(0, y, version.paired)
@@ -135,7 +138,8 @@ class LayerStacks(nn.Module):
         return last @ w2 + b2 + (y[:, -2] - y[:, -1] if version.skips == 2 else y[:, -1])
 
     def _activated(self, layer: int, y: Tensor, used: int) -> Tensor:
-        """Returns the squares of the first `used` columns, then the columns, clipped."""
+        """Returns the activations of the first `used` columns: their squares, then the columns themselves, all
+        clipped."""
         y = y[:, :used]
         return self._clipped(torch.cat([y.square() * self.version.square_factor(layer), y], dim=1))
 
@@ -143,11 +147,12 @@ class LayerStacks(nn.Module):
         highest = self.version.largest_float_input
         if not self.cuts_activations:
             return functional.hardtanh(y, 0.0, highest)
-        # as nnue-pytorch: a clamp passes the gradient at its ends, where all lies that is cut to 0 or to the highest
+        # as in nnue-pytorch: clamp passes the gradient at its ends, where values that were cut to 0 or highest lie
         return floored(y, self.version.input_one).clamp(0.0, highest)
 
 
 def _form_of(version: Version, *, cuts_activations: bool) -> Form:
+    """Describes a version's layers for the fused kernels."""
     fc_0 = Hidden(version.fc_0_out, "both", active=version.paired, square=version.square_factor(0))
     fc_1 = Hidden(FC_1_OUT, "crelu")
     if version.all_activations:

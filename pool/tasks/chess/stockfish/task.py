@@ -1,4 +1,4 @@
-"""The task: what pool.task.task asks for, put together from the parts in this folder."""
+"""The task `stockfish`, as the runtime calls it (see pool.task.task.Task)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class StockfishTask(ChessTask):
         self._model = model
 
     def check(self, schema: BatchSchema) -> None:
-        """Raises ValueError if batches or the file to start from don't fit the model."""
+        """Checks that the batches and the file to start from fit the model. Raises ValueError."""
         name = self._model.feature_set
         inputs, of_batches = self._model.inputs, num_inputs(schema)
         remedy = f"set data.chess.features = {name} or change model.version or model.factorized"
@@ -45,31 +45,34 @@ class StockfishTask(ChessTask):
         self._start()
 
     def build_model(self) -> StockfishModel:
-        """Returns a freshly initialised model."""
+        """Returns a newly initialised model."""
         return StockfishModel(self._model)
 
     def initialize(self, model: nn.Module) -> None:
-        """Loads model.start_from, if it is set."""
+        """Loads the network of model.start_from, if that is set."""
         floats = self._start()
         if floats is not None:
             _nnue(model).load_folded(floats)
 
     def after_step(self, model: nn.Module) -> None:
-        """Clips the weights that are stored as int8."""
+        """Clips the weights that are exported as int8, if model.clip_weights is set."""
         if self._model.clip_weights:
             _nnue(model).clip()
 
     def network(self, model: nn.Module, description: str = "") -> StockfishNetwork:
+        """Returns the integer network that the model would be exported as. Raises ValueError if a value doesn't fit its
+        integer type."""
         floats = _nnue(model).folded()
         return StockfishNetwork(quantize(self._model.architecture, floats, description, self._model.clip_weights))
 
     def export(self, model: nn.Module, path: Path, description: str) -> None:
-        """Writes a .nnue file. Raises ValueError if a value doesn't fit or the file is not read back as the network,
-        DataError if it can't be written."""
+        """Writes a .nnue file. Raises ValueError if a value doesn't fit or the file does not read back as the same
+        network, and DataError if it can't be written."""
         write_network(self.network(model, description), path)
 
     def _start(self) -> Floats | None:
-        """Returns the floats of the network to start from, which fits the model. Raises DataError or ValueError."""
+        """Returns the floats of the network in model.start_from, or None if that is not set. Raises DataError, and
+        ValueError if the network does not fit the model."""
         if self._model.start_from is None:
             return None
         path = Path(self._model.start_from)
@@ -82,6 +85,7 @@ class StockfishTask(ChessTask):
         return dequantize(net)
 
     def _check_start(self, path: Path, version: Version, l1: int) -> None:
+        """Checks that the network to start from has the model's version and width. Raises ValueError."""
         if version.name != self._model.version:
             raise ValueError(
                 f"model.start_from: {path} is {version.name} ({version.engine}); set model.version = {version.name}"

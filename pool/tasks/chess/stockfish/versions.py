@@ -1,8 +1,9 @@
-"""The versions of Stockfish's network as data: inputs, widths, hashes, layout of the file, arithmetic. Free of torch.
+"""Describes the versions of Stockfish's network as data: inputs, widths, hashes, layout of the file, arithmetic. Free
+of torch.
 
-File format, quantizer, evaluator and model are made from this table; none of them knows a version by name. Numbers of
-inputs are those of `data.chess.features`, which has HalfKAv2_hm first in every set; a file has its tables in the order
-of `Version.blocks`.
+File format, quantizer, evaluator and model are driven by this table, and none of them knows a version by name. The
+numbers of inputs are those of `data.chess.features`, where every set begins with HalfKAv2_hm. A file has its tables in
+the order of `Version.blocks`.
 """
 
 from __future__ import annotations
@@ -22,21 +23,23 @@ FC_1_OUT = 32
 L1_STEP = 8  # l1 is a multiple of it
 MAX_L1 = 1 << 14
 OUTPUT_UNIT = 600  # internal units in one unit of the float network
-OUTPUT_SCALE = 16 * OUTPUT_UNIT  # of the integers' terms
-LARGEST_INPUT = 127  # of a layer
+OUTPUT_SCALE = 16 * OUTPUT_UNIT  # units of the integer terms in one unit of the float network
+LARGEST_INPUT = 127  # largest integer that enters a layer
 
 _WORD_2022 = 0x7AF32F20
 _WORD_2026 = 0x6A448AFA
 
 
 class Encoding(Enum):
+    """How the numbers of a block are stored: as plain integers, or compressed."""
+
     RAW = "raw"
     LEB128 = "LEB128"
 
 
 @dataclass(frozen=True)
 class Block:
-    """Arrays that lie one behind the other in a file, in one encoding."""
+    """Arrays that lie one after the other in a file, in one encoding."""
 
     encoding: Encoding
     names: tuple[str, ...]
@@ -44,63 +47,67 @@ class Block:
 
 @dataclass(frozen=True)
 class Table:
-    """The rows of one feature set."""
+    """Describes the rows of one feature set in the first layer."""
 
-    weight: str  # names of its arrays
+    weight: str  # name of the array of weights
     psqt: str
-    first: int  # input of the first row
+    first: int  # number of the input of its first row
     inputs: int
-    most_active: int  # of one side of a position
-    kind: type[np.signedinteger[Any]]  # of the weights
-    lowest: int | None = None  # what training keeps the weights within, in steps; None: they are not clipped
+    most_active: int  # most active features of one side of a position
+    kind: type[np.signedinteger[Any]]  # integer type of the weights
+    lowest: int | None = None  # smallest integer that training clips weights to; None: not clipped
 
     @property
     def rows(self) -> slice:
+        """The table's rows among those of all feature sets."""
         return slice(self.first, self.first + self.inputs)
 
 
 @dataclass(frozen=True)
 class Pawn:
-    """Internal units of what the engine prints as one pawn: a polynomial of the material m, which is between 17 and 78
-    (pawns, 3 for knights and bishops, 5 for rooks, 9 for queens), divided by 58; highest power first."""
+    """Describes how many internal units the engine prints as one pawn: a polynomial, highest power first, of m / 58.
+    Here m is the material, clamped to 17 .. 78, with 1 for pawns, 3 for knights and bishops, 5 for rooks and 9 for
+    queens."""
 
     coefficients: tuple[float, ...]
 
     def units(self, material: Any) -> Any:
+        """Returns the internal units of one pawn, given the material of one position or an array of several."""
         return np.polyval(self.coefficients, np.clip(material, 17, 78) / 58)
 
 
 @dataclass(frozen=True)
 class Version:
-    """One architecture. Integers of the arithmetic as in the engine; what 1.0 of the float network is follows."""
+    """Describes one architecture. The integers of the arithmetic are those of the engine. The scales of the float
+    network follow from them."""
 
     name: str
     engine: str
-    feature_set: str  # data.chess.features
+    feature_set: str  # as in data.chess.features
     tables: tuple[Table, ...]
     blocks: tuple[Block, ...]  # of the feature transformer, in the file's order
-    l1: int  # what the engine loads
-    word: int  # that the file begins with
+    l1: int  # the width that the engine loads
+    word: int  # first word of the file
     feature_hash: int
     fc_0_out: int
-    transformer_one: int  # 1.0 of a sum of the first layer
-    doubled: bool  # sums count twice before they are clamped
-    largest_sum: int  # and are clamped to this
-    input_one: int  # 1.0 of what enters a layer
-    weight_one: tuple[int, int]  # of fc_0 and fc_1
-    square_shift: tuple[int, int | None]  # of the squares behind fc_0 and fc_1; None: there are none
+    transformer_one: int  # integer for 1.0 in the first layer's sums
+    doubled: bool  # whether sums are doubled before they are clamped
+    largest_sum: int  # sums are clamped to this
+    input_one: int  # integer for 1.0 in a layer's inputs
+    weight_one: tuple[int, int]  # integer for 1.0 in the weights of fc_0 and fc_1
+    square_shift: tuple[int, int | None]  # right shift of the squared outputs of fc_0 and fc_1; None: no squares
     clip_shift: tuple[int, int]
-    fc_2_one: float  # of fc_2's weights
-    output_one: int  # of the sum that fc_2 gives
-    skips: int  # last outputs of fc_0 that are added to the result: 1, without activations; or the difference of 2
-    skip_one: int  # 1.0 of fc_0's outputs
-    all_activations: bool  # fc_2 sees all activations of both layers; else the clipped ones of fc_1
-    cut_apart: bool  # psqt and positional term are divided by 16 each by itself
+    fc_2_one: float  # scale of fc_2's weights
+    output_one: int  # integer for 1.0 in fc_2's sums
+    skips: int  # fc_0's outputs added to the result: 1: its last, which has no activation; 2: last but one minus last
+    skip_one: int  # integer for 1.0 in fc_0's outputs
+    all_activations: bool  # fc_2 sees all activations of both layers, else only the clipped ones of fc_1
+    cut_apart: bool  # psqt and positional term are divided by 16 separately
     pawn: Pawn
 
     @property
     def paired(self) -> int:
-        """Outputs of fc_0 that have activations, a square and a clipped one."""
+        """The number of fc_0's outputs that have activations, a square and a clipped one each."""
         return self.fc_0_out - (1 if self.skips == 1 else 0)
 
     @property
@@ -117,33 +124,33 @@ class Version:
 
     @property
     def bias_one(self) -> tuple[int, int]:
-        """The integers that 1.0 of fc_0's and fc_1's biases are."""
+        """The integers that stand for 1.0 in fc_0's and fc_1's biases."""
         return self.weight_one[0] * self.input_one, self.weight_one[1] * self.input_one
 
     @property
     def product_factor(self) -> float:
-        """The factor of the product of two sums, in floats: the integers divide by 512."""
+        """The factor of a pairwise product in floats. The engine divides the integer product by 512."""
         one = self.transformer_one * (2 if self.doubled else 1)
         return one * one / 512 / self.input_one
 
     def square_factor(self, layer: int) -> float:
-        """Returns the factor of the squares behind fc_0 or fc_1, in floats."""
+        """Returns the factor of the squared activations of fc_0 (layer 0) or fc_1 (layer 1), in floats."""
         shift = self.square_shift[layer]
         assert shift is not None
         return self.bias_one[layer] ** 2 / (1 << shift) / self.input_one
 
     @property
     def largest_float_sum(self) -> float:
-        """The bound of the first layer's sums, in floats."""
+        """The value that the first layer's sums are clamped to, in floats."""
         return self.largest_sum / (self.transformer_one * (2 if self.doubled else 1))
 
     @property
     def largest_float_input(self) -> float:
-        """The bound of activations, in floats."""
+        """The largest activation, in floats."""
         return LARGEST_INPUT / self.input_one
 
     def shapes(self, l1: int) -> dict[str, tuple[int, ...]]:
-        """Returns the shape of each array as stored: inputs of fc_* are padded."""
+        """Returns the shape of each stored array, by name. The inputs of fc_* are padded."""
         return {
             "transformer_bias": (l1,),
             **{table.weight: (table.inputs, l1) for table in self.tables},
@@ -157,7 +164,7 @@ class Version:
         }
 
     def kinds(self) -> dict[str, type[np.signedinteger[Any]]]:
-        """Returns the integer type of each array."""
+        """Returns the integer type of each array, by name."""
         return {
             "transformer_bias": np.int16,
             **{table.weight: table.kind for table in self.tables},
@@ -168,7 +175,7 @@ class Version:
 
 
 def padded(inputs: int) -> int:
-    """Returns the inputs of an affine layer as stored: a multiple of 32."""
+    """Returns the number of inputs of an affine layer as stored, rounded up to a multiple of 32."""
     return -(-inputs // 32) * 32
 
 
@@ -176,7 +183,8 @@ Count = TypeVar("Count", int, npt.NDArray[np.int64])
 
 
 def bucket(piece_count: Count) -> Count:
-    """Returns the layer stack and PSQT column that Stockfish uses, or those of several positions; kings are counted."""
+    """Returns the output bucket (layer stack and PSQT column) that Stockfish uses for a number of pieces, kings
+    included. Takes one number or an array."""
     stack: Count = (piece_count - 1) // 4
     return stack
 
@@ -192,7 +200,7 @@ def _threats(inputs: int, lowest: int) -> Table:
 _THREATS_16 = _threats(59_808, -127)
 _PAIRS = Table("pair_weight", "pair_psqt", halfka.INPUTS + _THREATS_16.inputs, 4_560, 96, np.int8, -127)
 
-# What SFNNv5 to SFNNv14 have in common.
+# Common to SFNNv5 to SFNNv14.
 _FC_2022: Mapping[str, Any] = {
     "word": _WORD_2022,
     "input_one": 127,

@@ -1,1 +1,2 @@
-"""The training of networks for chess, whatever task they are of: settings, loss, fake quantization, the task's base."""
+"""The training of chess networks, whichever task they are of: settings, loss, fake quantization, and the base class of
+the tasks."""

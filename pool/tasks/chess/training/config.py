@@ -1,5 +1,5 @@
-"""Settings that the tasks for chess share: the loss, whose defaults are those of Stockfish 15.1's network, fake
-quantization, kernels. Free of torch."""
+"""Settings that the tasks for chess share: the loss (its defaults are those of Stockfish 15.1's network), fake
+quantization, and kernels. Free of torch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pool.config.schedule import MOST_STEPS
 
 
 def _as_parts(value: Any) -> Any:
-    """Takes `rows,dense` of a command line, or the list of a file."""
+    """Converts the text `rows,dense` of a command line, or the list of a file, to a tuple without duplicates."""
     if isinstance(value, str):
         value = [part.strip() for part in value.split(",") if part.strip()]
     return tuple(dict.fromkeys(value)) if isinstance(value, list) and all(isinstance(v, str) for v in value) else value
@@ -50,7 +50,7 @@ Kernels = Annotated[
     Effect.RESULT,
 ]
 
-_ONE_LAMBDA = ("lambda_start", "lambda_end")  # what lambda_parts stands in the place of
+_ONE_LAMBDA = ("lambda_start", "lambda_end")  # keys that lambda_parts replaces
 
 
 class LambdaPart(Section):
@@ -181,11 +181,12 @@ class LossConfig(Section):
 
     @property
     def weighs(self) -> bool:
-        """Positions do not weigh the same."""
+        """Whether positions count by weights of their own."""
         return self.weight_boost != 0 or self.asymmetry != 0
 
     @model_validator(mode="after")
     def _lambda_is_one_schedule(self) -> Self:
+        """Checks the steps of lambda_parts, and that lambda_start and lambda_end are not set beside them."""
         if problem := problem_of_steps(self.lambda_parts, "lambda_parts", "training steps"):
             key, _, why = problem.partition(": ")
             raise WrongKeyError(why, *key.split("."))
@@ -201,7 +202,7 @@ class LossConfig(Section):
 
 
 def with_defaults(**defaults: float) -> type[LossConfig]:
-    """Returns a LossConfig with these defaults instead of its own."""
+    """Returns a subclass of LossConfig with other defaults."""
     fields = {name: LossConfig.model_fields[name] for name in defaults}
     changed = {
         name: (field.annotation, FieldInfo.merge_field_infos(field, default=defaults[name]))

@@ -1,6 +1,6 @@
-"""Fake quantization: forward computes with the numbers that integers can say, backward as if nothing were rounded.
+"""Fake quantization: forward computes with numbers that integers can represent, backward as if nothing were rounded.
 
-How a number is rounded is the rule of the exported file, so that what is trained is what an engine computes.
+Numbers are rounded by the rule of the exported file, so that training sees what an engine computes.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from pool.nn.sparse_linear import SparseLinear
 from pool.tasks.chess.cuda.in_effect import Rule, rows_in_effect
 from pool.tasks.chess.quantization import Rounding, Way
 
-_JUST_BELOW = 3e-5  # steps: a float32 that is a whole number but for its own rounding is not cut down to the one below
-_ROWS = 256  # that are rounded at a time on a CPU: they stay in the cache
+_JUST_BELOW = 3e-5  # of a step: a float32 just below a whole number, by rounding alone, counts as that number
+_ROWS = 256  # rows that are rounded at a time on a CPU, which stay in the cache
 
 
 def rounded(values: Tensor, rule: Rounding) -> Tensor:
-    """Rounds values to what the integers of the exported file say. Gradients pass."""
+    """Rounds values to those that the integers of the exported file represent. Gradients pass unchanged."""
     out: Tensor = _StraightThrough.apply(values, rule.scale, rule.way)  # type: ignore[no-untyped-call]
     return out
 
 
 def floored(values: Tensor, one: float) -> Tensor:
-    """Cuts values to the multiples of 1 / `one` below, as integer activations are. Gradients pass."""
+    """Cuts values down to multiples of 1 / `one`, as integer activations are. Gradients pass unchanged."""
     out: Tensor = _StraightThrough.apply(values, one, "down")  # type: ignore[no-untyped-call]
     return out
 
 
 class RoundedSparseLinear(SparseLinear):
-    """A SparseLinear that sums rounded rows, in float32; a virtual feature's row counts as part of each real row that
-    it is added to on export."""
+    """A SparseLinear that sums rounded rows, in float32. A virtual feature's row, which export adds to several real
+    rows, is added to each of them before that is rounded."""
 
     def __init__(
         self,
@@ -49,10 +49,10 @@ class RoundedSparseLinear(SparseLinear):
         virtual_rows: npt.NDArray[np.int64] | None = None,
         dtype_in_effect: torch.dtype = torch.float32,
     ) -> None:
-        """`rule`, `bias_rule`: None for what the file holds as floats. `virtual_rows` [num_features]: the row that is
-        added to each row on export, -1 for none, and for virtual features their own; None without virtual features.
-        `dtype_in_effect`: what rows are rounded to behind that, bfloat16 to nearest even; kernels for CUDA gather them
-        in it."""
+        """`rule`, `bias_rule`: how rows and bias are rounded; None for what the file holds as floats. `virtual_rows`
+        [num_features]: the row that export adds to each row, -1 for none, and a virtual feature's own number for
+        itself; None without virtual features. `dtype_in_effect`: the dtype that rows are rounded to after that,
+        bfloat16 to nearest even. Kernels for CUDA gather rows in this dtype."""
         super().__init__(num_features, out_features, bias, field=field)
         self._dtype = dtype_in_effect
         self._rule, self._bias_rule = rule, bias_rule
@@ -60,6 +60,8 @@ class RoundedSparseLinear(SparseLinear):
 
     @torch.no_grad()
     def in_effect(self, weight: Tensor, bias: Tensor | None, sparse: SparseInput) -> tuple[Tensor, Tensor | None]:
+        """Returns the table and bias that forward sums. Only the rows that the batch touches are filled, if rows are
+        rounded."""
         if weight.dtype == torch.float32 and backend_for(weight) == "cuda":
             rules, added = (_plain(self._rule), _plain(self._bias_rule)), self._virtual_rows_on(weight.device)
             return rows_in_effect(weight, bias, sparse.touched, added, *rules, self._dtype)
@@ -79,8 +81,8 @@ class RoundedSparseLinear(SparseLinear):
         return table, bias
 
     def _whole_rows(self, weight: Tensor, features: Tensor) -> Tensor:
-        """Returns rows with what is added to them on export; those of virtual features, which a bag has besides, are
-        0."""
+        """Returns the rows of these features with what export adds to them. The rows of virtual features are 0, as a
+        bag has them besides the real ones."""
         rows = weight.index_select(0, features)
         virtual_rows = self._virtual_rows_on(weight.device)
         if virtual_rows is None:
@@ -100,6 +102,8 @@ def _plain(rule: Rounding | None) -> Rule:
 
 
 class _StraightThrough(torch.autograd.Function):
+    """Rounds in forward, and passes the gradient unchanged in backward (a straight-through estimator)."""
+
     generate_vmap_rule = True
 
     @staticmethod
@@ -116,7 +120,7 @@ class _StraightThrough(torch.autograd.Function):
 
 
 def _on_grid_(values: Tensor, scale: float, way: Way | Literal["down"]) -> Tensor:
-    """Rounds in place."""
+    """Rounds values in place to multiples of 1 / `scale`."""
     values.mul_(scale)
     if way == "half to even":
         values.round_()
@@ -132,5 +136,6 @@ def _on_grid_(values: Tensor, scale: float, way: Way | Literal["down"]) -> Tenso
 
 @torch.no_grad()
 def clip_sum(weight: Tensor, added: Tensor, low: float, high: float) -> None:
-    """Clamps weight + added, which is shaped as weight or broadcasts to it, by changing weight in place."""
+    """Changes `weight` in place so that weight + added lies between low and high. `added` has the shape of `weight` or
+    broadcasts to it."""
     weight.copy_(torch.clamp(weight, low - added, high - added))

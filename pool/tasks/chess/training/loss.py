@@ -1,7 +1,7 @@
-"""The loss of networks for chess: predicted against wanted probability of winning.
+"""The loss of chess networks: the predicted probability of winning against the wanted one.
 
-Both the net's output and the position's score become a probability by a pair of logistic curves with a
-flat stretch for draws between them; see LossConfig for the formula and the meaning of each number.
+Two logistic curves, with a flat stretch for draws between them, turn the net's output and the position's score into
+probabilities. LossConfig has the formula and the meaning of each number.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from pool.tasks.chess.cuda.win_rate_loss import serves, win_rate_loss
 from pool.tasks.chess.training.config import LossConfig
 from pool.tasks.chess.training.score_share import score_share
 
-FIELD = "features"  # two bags a sample: the inputs of the side to move, and of the other
+FIELD = "features"  # sparse field with two bags a sample: inputs of the side to move, and of its opponent
 _MATE, _LONGEST_MATE = 32000, 245  # Stockfish's score of mate in 0, and the most plies that its scores count
-_LABELS = frozenset({"score", "result"})  # of the loss
+_LABELS = frozenset({"score", "result"})  # dense fields that the loss needs
 
 
 def num_inputs(schema: BatchSchema) -> int:
-    """Returns the size of the feature set. Raises ValueError if such batches are not of positions with score and
-    result."""
+    """Returns the number of features that batches of this schema have. Raises ValueError if they are not batches of
+    positions with score and result."""
     fields = {field.name: field for field in schema.sparse}
     if FIELD not in fields or fields[FIELD].bags_per_sample != 2:
         raise ValueError(f"data.source: batches have no sparse field {FIELD!r} with two bags a sample")
@@ -36,7 +36,7 @@ def num_inputs(schema: BatchSchema) -> int:
 
 
 def batch_loss(config: LossConfig, output: Tensor, batch: TensorBatch, progress: Progress) -> Tensor:
-    """Returns the mean loss of a batch, a scalar; `output` [B]: the net's."""
+    """Computes the mean loss of a batch, a scalar. `output` [B] is that of the net."""
     if output.dtype in (torch.bfloat16, torch.float16):
         output = output.float()
     labels = remapped(batch.dense["score"], config), batch.dense["result"]
@@ -47,8 +47,8 @@ def batch_loss(config: LossConfig, output: Tensor, batch: TensorBatch, progress:
 
 
 def remapped(score: Tensor, config: LossConfig) -> Tensor:
-    """Returns scores [B] with those of mates as LossConfig has them, float32 then: a longer mate is worth less, and the
-    best output is finite."""
+    """Returns scores [B] in which those of mates are replaced as LossConfig says, then in float32. A longer mate is
+    worth less, and the best output is finite."""
     if not config.mate_base:
         return score
     plain = score.float()
@@ -59,15 +59,16 @@ def remapped(score: Tensor, config: LossConfig) -> Tensor:
 
 
 def probability(score: Tensor, offset: float, scaling: float) -> Tensor:
-    """Returns that of winning, a draw counting half; score and both numbers in internal units."""
+    """Returns the probability of winning, where a draw counts half. All arguments are in internal units."""
     win = torch.sigmoid((score - offset) / scaling)
     loss = torch.sigmoid((-score - offset) / scaling)
     return 0.5 * (1.0 + win - loss)
 
 
 def mean_loss(output: Tensor, score: Tensor, result: Tensor, config: LossConfig, share: float | Tensor) -> Tensor:
-    """Returns a scalar. Output in units of the net; score (internal units) and result (-1, 0, 1) as in the batch, all
-    [B]. A sample that lacks one of them has the other in its place. `share`: lambda, of all or of each."""
+    """Computes the mean loss, a scalar, in plain torch. `output` is in units of the net. `score` (internal units) and
+    `result` (-1, 0, 1) are as in the batch, all [B]. A sample that lacks one of these two uses the other in its place.
+    `share` is lambda, one number or one for each sample."""
     predicted = probability(output * config.output_unit, config.in_offset, config.in_scaling)
     wanted = probability(score.to(output.dtype), config.out_offset, config.out_scaling)
     outcome = torch.where(result == NO_RESULT, wanted, (result.to(output.dtype) + 1.0) * 0.5)
@@ -85,6 +86,6 @@ def mean_loss(output: Tensor, score: Tensor, result: Tensor, config: LossConfig,
 
 
 def _settings(config: LossConfig) -> list[float]:
-    """Returns the numbers in the order of pool/tasks/chess/cuda/win_rate_loss.cu."""
+    """Returns the loss's numbers in the order of the structure in pool/tasks/chess/cuda/win_rate_loss.cu."""
     curves = config.output_unit, config.in_offset, config.in_scaling, config.out_offset, config.out_scaling
     return [*curves, config.exponent, 2.0**config.weight_boost - 1.0, config.weight_power, config.asymmetry]

@@ -1,8 +1,7 @@
-"""Lambda: the score's share of the target of the loss; the rest is the game's result. A schedule over the steps, and
-noise around it.
+"""Computes lambda, the score's share of the loss's target (the rest is the game's result): a schedule over the steps,
+and noise around it.
 
-The noise is a function of run.model_seed, the step and the batch alone: any worker draws the same, and so does a run
-that goes on.
+The noise depends on run.model_seed, the step and the batch alone. Any worker draws the same, and so does a resumed run.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ from pool.nn.generators import generator_for
 from pool.task.task import Progress
 from pool.tasks.chess.training.config import LossConfig
 
-_BLOCK = 1024  # steps whose numbers are drawn at once
+_BLOCK = 1024  # steps whose random numbers are drawn at once
 
 
 class Share(NamedTuple):
-    """The schedule at a step."""
+    """The values of the schedule at one step."""
 
     base: float  # lambda
     jitter: float  # factor of loss.lambda_jitter
 
 
 def scheduled(config: LossConfig, progress: Progress) -> Share:
-    """Returns what the schedule says, without noise."""
+    """Returns lambda, without noise, and the factor of the noise at a step of the schedule."""
     if not config.lambda_parts:
         return Share(config.lambda_start + (config.lambda_end - config.lambda_start) * progress.fraction, 1.0)
     begins = first_steps(config.lambda_parts)
@@ -45,13 +44,13 @@ def scheduled(config: LossConfig, progress: Progress) -> Share:
 
 
 def score_share(config: LossConfig, progress: Progress, like: Tensor) -> float | Tensor:
-    """Returns lambda of a batch: one number, or where each sample has noise of its own [B], with the type and device
-    of `like` [B]. Without noise where nothing is to be drawn, in validations."""
+    """Returns lambda of a batch: one number, or [B] if each sample has noise of its own, with dtype and device of
+    `like` [B]. There is no noise in validations."""
     base, factor = scheduled(config, progress)
     jitter = config.lambda_jitter
     if progress.seed is None or not (jitter.step or jitter.sample):
         return base
-    if torch._C._are_functorch_transforms_active():  # even where the factor is 0, so that each step says the same
+    if torch._C._are_functorch_transforms_active():  # even where the factor is 0, so that all steps behave alike
         raise RuntimeError("a random operation: loss.lambda_jitter draws for each member")
     if not factor:
         return base
@@ -63,19 +62,20 @@ def score_share(config: LossConfig, progress: Progress, like: Tensor) -> float |
 
 
 def walk(seed: int, step: int, keep: float) -> float:
-    """Returns the autoregressive process x = keep x' + sqrt(1 - keep^2) n at a step, where x' is the one before, 0 at
-    first, and n drawn from N(0, 1)."""
+    """Returns the value at a step of the autoregressive process x = keep x' + sqrt(1 - keep^2) n. Here x' is the value
+    at the step before, 0 at first, and n is drawn from N(0, 1)."""
     return _walk(seed, keep).at(step)
 
 
 class _Walk:
-    """Keeps the block of steps that it was asked for last, as the next one goes on from its end."""
+    """Computes `walk` in blocks of steps. It keeps the last block, as the next one continues from its end."""
 
     def __init__(self, seed: int, keep: float) -> None:
         self._seed, self._keep = seed, keep
         self._number, self._block = -1, [0.0]
 
     def at(self, step: int) -> float:
+        """Returns the value at a step. Blocks before the one that is kept are computed anew from the first."""
         number, place = divmod(step, _BLOCK)
         if number < self._number:
             self._number, self._block = -1, [0.0]
@@ -91,7 +91,7 @@ _walk = functools.cache(_Walk)
 
 
 def autoregressive(value: float, drawn: list[float], keep: float) -> list[float]:
-    """Returns what follows the value, one number for each that was drawn."""
+    """Returns the values that follow `value` in the process of `walk`, one for each number in `drawn`."""
     rest = math.sqrt(1 - keep * keep)
     values = []
     for number in drawn:

@@ -1,4 +1,4 @@
-"""The base of the tasks for chess: the loss of a batch, predictions, and an order of pairs for export."""
+"""The base class of the tasks for chess: the loss of a batch, predictions, and reordering for export."""
 
 from __future__ import annotations
 
@@ -17,25 +17,27 @@ from pool.tasks.chess.training.loss import batch_loss
 
 
 class ChessTask(ABC):
-    """A task that trains networks of chess engines on scores and results of positions."""
+    """Trains networks of chess engines on the scores and results of positions."""
 
     def __init__(self, loss: LossConfig) -> None:
         self._loss = loss
 
     @abstractmethod
     def network(self, model: nn.Module, description: str = "") -> FileNetwork:
-        """See pool.tasks.chess.network.NetworkTask."""
+        """Returns the integer network that the model would be exported as. Raises ValueError if a value doesn't fit its
+        integer type (pool.tasks.chess.network.NetworkTask)."""
 
     def loss(self, model: nn.Module, batch: TensorBatch, progress: Progress) -> Tensor:
         """Returns the mean loss of a batch."""
         return batch_loss(self._loss, model(batch), batch, progress)
 
     def predict(self, model: nn.Module, batch: TensorBatch) -> Tensor:
-        """Returns [B] in units of the score, from the side to move's point of view."""
+        """Returns the network's scores [B], in units of the data's score, from the side to move's point of view."""
         output: Tensor = model(batch) * self._loss.output_unit
         return output
 
     def reorder(self, model: nn.Module, patterns: Sequence[str]) -> str:
-        """Puts pairs of the first layer that are 0 together side by side; see pool.tasks.chess.pair_order."""
+        """Reorders the first layer's pairs so that those that are 0 together are neighbours (see
+        pool.tasks.chess.pair_order). Returns the gain as a text."""
         of_pairs: Any = model
         return reorder(lambda: self.network(model), of_pairs.reorder_pairs, patterns)
