@@ -307,7 +307,7 @@ def _as_they_are(batch: SparseBatch) -> SparseBatch:
 
 
 def _tensors(batch: SparseBatch) -> TensorBatch:
-    from pool.nn.batch import TensorBatch  # late import: arrays="numpy" works without torch
+    from pool.nn.batch import TensorBatch  # late: arrays="numpy" works without torch
 
     return TensorBatch.from_numpy(batch)
 

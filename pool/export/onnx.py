@@ -224,7 +224,7 @@ def _refuse_lossy_sums(model: onnx_ir.Model, path: Path) -> None:
 
 def _prove(path: Path, model: nn.Module, method: Method, batch: SparseBatch) -> None:
     """Raises PoolError if the output of the file for a batch differs from the network's by more than TOLERANCE."""
-    import onnxruntime  # imported late, because it is an optional dependency
+    import onnxruntime  # late: an optional dependency
 
     with torch.no_grad():
         expected = method(model, TensorBatch.from_numpy(batch)).numpy()

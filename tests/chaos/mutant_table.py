@@ -136,7 +136,7 @@ MUTANTS = (
         "orders of the dead",
         "a supervisor follows orders that were for its predecessor",
         "pool/machines/member.py",
-        "        if orders.life != self.report.life:  # a dead supervisor's\n",
+        "        if orders.life != self.report.life:  # orders for a dead supervisor, this one's predecessor\n",
         "        if not orders.life:\n",
         CHAIR,
     ),
