@@ -11,7 +11,8 @@ from typing import Any
 import torch
 
 from pool.checkpoint.store import tensor_bytes
-from pool.run_folder.first_steps import MOST_BYTES, STEPS, FirstSteps, digest_of, write_first_steps
+from pool.run_folder.files import sweep
+from pool.run_folder.first_steps import FILE, MOST_BYTES, STEPS, FirstSteps, digest_of, write_first_steps
 
 log = logging.getLogger(__name__)
 
@@ -24,6 +25,7 @@ class FirstStepsRecord:
     ) -> None:
         """Makes the recorder of a run's first steps. `config`: the run's. `weights`: returns the tensors of the newest
         version by name; it is called between two steps."""
+        sweep(run_dir, FILE)  # of a predecessor that was killed
         self._run_dir = run_dir
         self._config = config
         self._weights = weights

@@ -59,9 +59,9 @@ class StepRecord:
         (commit, learning_rates), self._open = self._open, None
         crash_point("coordinator.before_record")
         self._metrics.committed(commit, learning_rates, self._traffic())
+        self._first_steps.committed(commit.step + 1)  # before the snapshot: a successor repeats the step and writes it
         with self._trace.span("snapshot, if due", step=commit.step):
             self.checkpoints.committed(commit.step + 1, validated_next=commit.validated_next)
-        self._first_steps.committed(commit.step + 1)
         if commit.step == self._first_step:  # all lasting memory is allocated now, that of optimizer state too
             _native.return_free_memory()  # that of weights as loaded or drawn, and of parts of optimizer state
 

@@ -160,9 +160,10 @@ def remove_quietly(path: Path) -> None:
         remove(path)
 
 
-def sweep(folder: Path) -> None:
-    """Removes temporary files and folders that dead processes left, if no other process writes in the folder now."""
+def sweep(folder: Path, file: str = "") -> None:
+    """Removes temporary files and folders that dead processes left. `file`: only those of the file of this name; to be
+    called while no other process writes in the folder, or writes that file."""
     with contextlib.suppress(OSError):
         for path in folder.iterdir():
-            if is_temporary(path.name):
+            if is_temporary(path.name) and path.name.startswith(f".{file}"):
                 remove_quietly(path)
