@@ -18,6 +18,12 @@ LONG_COPY = 0.1  # seconds; snapshots that take longer are taken less often, as 
 SHARE = 0.1  # largest fraction of the time that long snapshots may take
 
 
+def is_net_step(step: int, every: int) -> bool:
+    """Returns whether a network is exported from the weights after `step` steps. `every`: steps between two exports
+    (`train.export_every`), 0: none."""
+    return every > 0 and step > 0 and step % every == 0
+
+
 class Schedule:
     """Decides when checkpoints are due, by steps and by time.
 
@@ -56,7 +62,7 @@ class Schedule:
 
     def is_net(self, step: int) -> bool:
         """Returns whether a network has to be exported from the checkpoint of this step."""
-        return self.nets > 0 and step > 0 and step % self.nets == 0
+        return is_net_step(step, self.nets)
 
     def committed(self, step: int, now: float) -> bool:
         """Returns whether to write a checkpoint after `step` steps, provided that none is being written."""

@@ -168,8 +168,6 @@ def _word(kind: Any) -> str:
         return _word(get_args(kind)[0])
     if get_origin(kind) is Literal:
         return " or ".join(json.dumps(choice) for choice in get_args(kind))
-    if get_origin(kind) is Annotated:
-        return _word(get_args(kind)[0])
     if get_origin(kind) in (Union, types.UnionType):
         return " or ".join(map(_word, get_args(kind)))
     if get_origin(kind) in (tuple, list):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
+from pool.checkpoint.schedule import is_net_step
 from pool.run_folder import files
 from pool.run_folder.access import make_folder
 
@@ -59,7 +60,7 @@ def still_to_export(run: Path, every: int) -> Callable[[int], bool]:
 
     Nets are exported every `every` steps (0: none).
     """
-    return lambda step: every > 0 and step > 0 and step % every == 0 and step not in read_record(run)
+    return lambda step: is_net_step(step, every) and step not in read_record(run)
 
 
 @dataclass
@@ -75,7 +76,7 @@ class NetPlan:
     @property
     def to_export(self) -> list[int]:
         """Steps that have a checkpoint and no nets yet, ascending."""
-        due = (step for step in self.checkpoints if self.every and step > 0 and step % self.every == 0)
+        due = (step for step in self.checkpoints if is_net_step(step, self.every))
         return sorted(step for step in due if step not in self.states and step not in self.postponed)
 
     @property
