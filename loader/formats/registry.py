@@ -73,12 +73,12 @@ def find_format(
     compressed in a way that is not read. Without `is_strict` such files get a format, too, and are left out when they
     are opened.
     """
-    head = _head(path)
     if name is not None:
         is_checked = is_strict and name in built_in()
-        if is_checked and (program := _unread_packing(head, format_by_name(name))):
+        if is_checked and (program := _unread_packing(_head(path), format_by_name(name))):
             raise DataError(path, _unread(program))
         return name
+    head = _head(path)
     claiming = format_of_head(head, path, setting, family)
     if claiming is not None:
         return claiming
