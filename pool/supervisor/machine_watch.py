@@ -42,7 +42,7 @@ class MachineWatch:
 
     @property
     def has_group(self) -> bool:
-        """Returns whether the coordinator of this machine still begins together with those of other machines."""
+        """Returns False if a silent machine was given up: the run ends then, and no machine is waited for any more."""
         return not self.missed
 
     @property
