@@ -109,7 +109,7 @@ DEVICE_RACES: tuple[DeviceRace, ...] = (
     OneProcess(
         "the host waits for all that is queued",
         "worker",
-        "            then()  # who reads it waits on the device\n",
+        "            then()  # the reader waits on the device\n",
         "            host_event(self._streams.outward).synchronize()\n            then()\n",
         mode="at once",
     ),
@@ -241,7 +241,7 @@ DEVICE_RACES: tuple[DeviceRace, ...] = (
     Local(
         "memory is lent before it is made",
         "store",
-        "            self.wait()  # its memory is written by nobody else from now on\n",
+        "            self.wait()  # until the slots are zeroed: from now on nobody else writes them\n",
         "",
     ),
     Local(

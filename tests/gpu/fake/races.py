@@ -230,15 +230,21 @@ def broken(race: Race) -> Code:
 
 
 def with_bug(race: Race) -> types.ModuleType:
-    """A copy of the module."""
+    """Returns a copy of the race's module with the bug."""
     real = importlib.import_module(HOMES[race.module])
-    assert real.__file__ is not None
-    text = Path(real.__file__).read_text(encoding="utf-8")
+    text = text_of_module(race.module)
     assert text.count(race.old) == 1, f"{race.name}: the old text must occur once in {real.__file__}"
     copy = types.ModuleType(real.__name__)
     copy.__file__ = real.__file__
     exec(compile(text.replace(race.old, race.new), f"{race.module} with a bug", "exec"), copy.__dict__)
     return copy
+
+
+def text_of_module(module: str) -> str:
+    """Returns the source of a module of `HOMES`."""
+    file = importlib.import_module(HOMES[module]).__file__
+    assert file is not None
+    return Path(file).read_text(encoding="utf-8")
 
 
 def observed(code: Code, mode: Mode, seed: int, wanted: Wanted) -> str:
