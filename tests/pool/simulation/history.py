@@ -7,7 +7,7 @@ from collections.abc import Sequence, Set
 from dataclasses import replace
 from statistics import fmean
 
-from pool.coordinator.scheduler.actions import BadBatch, Commit, Freeze, Measure, ReduceRates
+from pool.coordinator.scheduler.actions import BadBatch, Commit, FinishValidation, Freeze, ReduceRates
 from pool.protocol.blame import DEADLY, RAISED
 from pool.protocol.identity import Peer
 from tests.pool.simulation.arithmetic import (
@@ -133,7 +133,7 @@ class History:
     def _reductions(self, member: int) -> int:
         return reductions(self._setup, member, [values[member] for _, values in sorted(self._validations.items())])
 
-    def measured(self, action: Measure, weights: Weights, values: Sequence[float]) -> None:
+    def measured(self, action: FinishValidation, weights: Weights, values: Sequence[float]) -> None:
         """A successor may do one again that is in nothing it goes on from; `values`: of each member, NaN if nothing is
         collected."""
         assert action.version == len(self._versions) - 1
