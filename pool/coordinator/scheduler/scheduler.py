@@ -443,7 +443,7 @@ class StepScheduler:
 
     def _key_of(self, batch: int) -> _Key:
         """Returns the step, and the index in it, of the group that a training batch belongs to."""
-        return self._groups.step_of(batch), self._groups.place_of(batch)
+        return self._groups.step_of(batch), self._groups.group_index(batch)
 
     def _work_of(self, place: int) -> AssignedGroup | None:
         """Returns the work on a group of batches of the step in progress; None if the group is not assigned. `place`:

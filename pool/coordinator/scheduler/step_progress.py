@@ -128,7 +128,7 @@ class StepProgress:
 
     def is_own(self, batch: int) -> bool:
         """True if the batch is computed on this machine, not on another one."""
-        return self._groups.place_of(batch) in self._share
+        return self._groups.group_index(batch) in self._share
 
     def batches_of(self, member: int) -> Sequence[int]:
         """Returns the batches that the member's step is made of; none if the member is frozen."""
@@ -203,7 +203,7 @@ class StepProgress:
         for bucket in self._buckets[member]:
             self._num_reduced[bucket] = 0
         for other in filter(self.is_own, self._batches[member]):
-            if work_of(self._groups.place_of(other)) is None:
+            if work_of(self._groups.group_index(other)) is None:
                 self.losses.pop(other, None)
 
     def note_unusable(self, batch: int, members: Iterable[int], why: str) -> None:
@@ -301,7 +301,7 @@ class StepProgress:
     def _batches_on(self, machine: int, member: int) -> tuple[int, ...]:
         """Returns the batches of the member's step that another machine computes."""
         places = self._other_places[machine]
-        return tuple(batch for batch in self._batches[member] if self._groups.place_of(batch) in places)
+        return tuple(batch for batch in self._batches[member] if self._groups.group_index(batch) in places)
 
     def _take_buffers(self, work_of: FindGroup) -> Iterator[CopyBuffers]:
         """Yields, for each member, the action that takes the model's buffers after the step's first batch, as soon as
@@ -347,7 +347,7 @@ class StepProgress:
         complete = begin + len(contributions) == len(parts)
         if not contributions or not (complete or starved):
             return None
-        places = self._share if complete else range(self._share.start, contributions[-1].place + 1)
+        places = self._share if complete else range(self._share.start, contributions[-1].group_index + 1)
         last = complete and not self._others
         return Reduce(self.step, bucket, tuple(contributions), places, begin == 0, last, batches)
 
@@ -375,7 +375,7 @@ class StepProgress:
 
     def _parts_of(self, batches: Sequence[int]) -> list[MemberGroup]:
         """Returns the groups that these batches form, without those that other machines compute."""
-        by_place = groupby(filter(self.is_own, batches), self._groups.place_of)
+        by_place = groupby(filter(self.is_own, batches), self._groups.group_index)
         return [MemberGroup(place, tuple(own)) for place, own in by_place]
 
 

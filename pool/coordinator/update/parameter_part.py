@@ -41,7 +41,7 @@ class ParameterPart:
         """Returns all gradients that the step's sum is made of, ascending by their place in the tree: the sums that
         were kept, and `contributions`, the gradients of groups of batches."""
         taken = self.memory.take(contributions)
-        return sorted([*self._nodes.values(), *taken], key=lambda addend: addend.place)
+        return sorted([*self._nodes.values(), *taken], key=lambda addend: addend.leaf)
 
     @property
     def partial_sums(self) -> list[Addend]:

@@ -196,8 +196,8 @@ def test_the_order_of_nine_is_pairs_of_pairs() -> None:
 @pytest.mark.parametrize("count", range(1, 40))
 def test_the_memory_for_sums_is_enough_for_a_step_added_up_batch_by_batch(count: int) -> None:
     class At:
-        def __init__(self, place: int) -> None:
-            self.place = place
+        def __init__(self, leaf: int) -> None:
+            self.leaf = leaf
 
     most = 0
     for seed in range(20):

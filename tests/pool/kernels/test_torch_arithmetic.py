@@ -68,7 +68,7 @@ def test_gradients_of_bfloat16_are_added_up_as_their_float32() -> None:
     """Beside others, dense and by rows: the operations above are of the same sums."""
     places = [0, 2, 3]
     addends = rows_of(places)
-    narrow = [each.gradient if each.place == 2 else each.gradient.bfloat16() for each in addends]
+    narrow = [each.gradient if each.leaf == 2 else each.gradient.bfloat16() for each in addends]
     found, wanted = torch.full((2, ROWS, COLUMNS), 7.0), torch.full((2, ROWS, COLUMNS), 7.0)
     for out, gradients in ((found, narrow), (wanted, [each.float() for each in narrow])):
         rows = [replace(addend, gradient=gradient) for addend, gradient in zip(addends, gradients, strict=True)]

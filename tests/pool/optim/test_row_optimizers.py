@@ -47,7 +47,7 @@ def stepped(make: Make, start: Tensor, steps: list[list[Addend]], borders: list[
         for part, optimizer, first in zip(parts, optimizers, borders, strict=False):
             rows = slice(first, first + len(part))
             part.data = new[rows]
-            own = [Addend(each.place, each.gradient[rows], each.touched) for each in addends]
+            own = [Addend(each.leaf, each.gradient[rows], each.touched) for each in addends]
             optimizer.reduce_and_step(part, old[rows], own, first_row=first, scale=0.5)
     states = [
         torch.cat([optimizer.state[part][key] for part, optimizer in zip(parts, optimizers, strict=True)])
