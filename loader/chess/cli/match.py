@@ -19,8 +19,8 @@ from loader.chess.cli.engine_options import (
     RandomPlies,
     Timeout,
     check_chess,
+    choose_random_plies,
     parse_options,
-    plies_of,
 )
 from loader.command_line.json_line import json_line
 from loader.errors import InterruptedBySignalError, UsageError
@@ -120,7 +120,7 @@ def play_match(
         games // 2,
         GameSettings(limits),
         seed,
-        plies_of(random_plies, book),
+        choose_random_plies(random_plies, book),
         book,
         threads,
         test,

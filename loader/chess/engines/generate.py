@@ -21,7 +21,7 @@ from loader.chess.engines.game import play_game
 from loader.chess.engines.opening import Openings
 from loader.chess.engines.selfplay_settings import GenerateSettings
 from loader.chess.positions.entry import Entry
-from loader.chess.positions.file import fault_behind, raise_fault
+from loader.chess.positions.file import fault_of_walk, raise_fault
 from loader.chess.positions.format import named_format
 from loader.chess.positions.games_writer import encode, rechunk
 from loader.errors import EngineError, InterruptedBySignalError, UsageError
@@ -98,7 +98,7 @@ def check_appendable(path: Path, format: str) -> None:
     format, OSError if the file can't be written."""
     file = _native.open_entries(named_format(format).codec, path)
     if file.num_chunks:  # bytes that are no chunk count as the last chunk
-        raise_fault(fault_behind(_native.ChunkWalk(file, file.num_chunks - 1)))
+        raise_fault(fault_of_walk(_native.ChunkWalk(file, file.num_chunks - 1)))
     os.close(os.open(path, os.O_RDWR | os.O_CLOEXEC))
 
 

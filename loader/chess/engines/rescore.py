@@ -33,8 +33,8 @@ from loader.chess.engines.rescore_positions import (
 from loader.chess.engines.rescore_settings import RescoreSettings, digest_of_all
 from loader.chess.positions.entry import NO_SCORE
 from loader.chess.positions.format import Target
-from loader.chess.positions.input import SourceFile, expected_bytes, refuse_empty
-from loader.chess.positions.output import check_free, packed
+from loader.chess.positions.input import SourceFile, estimate_bytes, refuse_empty
+from loader.chess.positions.output import check_output, packed
 from loader.errors import EngineError, InterruptedBySignalError
 from loader.files.delivery import deliver_new, is_delivered
 from loader.files.interruption import Interruption, interruptible
@@ -76,7 +76,7 @@ def prepare(
     """
     refuse_empty(sources)
     if not is_begun(out):
-        check_free(out, expected_bytes(sources, target.format))
+        check_output(out, estimate_bytes(sources, target.format))
     with interruptible() as interruption:
         try_engine(settings.engine, settings.limits, interruption, tell)
         return count_all(sources, target.format, interruption.check, progress)
@@ -107,7 +107,7 @@ def rescore(
                 work.remove()
                 if same:
                     return work.state
-            check_free(out, 0)
+            check_output(out, 0)
             if not same:
                 report.tell(f"{work.part}: the files have changed; scores of positions that they still have are kept")
                 before = work.state[BEFORE] + work.state[POSITIONS]

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from loader import _native
 from loader.chess.positions.entry import NO_SCORE, Entry, entry_of
 from loader.chess.positions.format import PositionFormat
-from loader.chess.positions.input import SourceFile, parted_by_chunks
+from loader.chess.positions.input import SourceFile, converts_by_chunk
 from loader.formats.format import OnProgress
 
 # A record of the work file: hash of a position, and its score for the side to move or the code why it has none.
@@ -128,7 +128,7 @@ def rescored(
     for source in sources:
         for chunk in range(source.num_chunks):
             source.copy_to(chunk, with_scores)
-            if parted_by_chunks(source.format, target) and target.chunk_header is None:
+            if converts_by_chunk(source.format, target) and target.chunk_header is None:
                 writer.finish()
             yield writer.take()
         source.check_end()

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import typer
 
 from loader.chess.cli.pgn_options import with_pgn_options
-from loader.chess.cli.tool_options import Files, Lossy, OutputFile, To, file_target, prepared
+from loader.chess.cli.tool_options import Files, Lossy, OutputFile, To, choose_file_target, report_conversion
 from loader.chess.positions.entry import NO_SCORE
 from loader.chess.positions.pgn_comments import NO_SETTINGS, PgnComments
 from loader.cli.options import ALL_THREADS, AS_MANY_AS_CORES, Format
@@ -150,11 +150,11 @@ def rescore(
     from loader.files.interruption import interruptible
 
     rate = None if win_rate is None else _parse_win_rate(win_rate, scale)
-    target = file_target(output, to)
+    target = choose_file_target(output, to)
     network = open_network(net, Choice(parse_member(member), averaged=averaged), config)
     sources = open_sources(files, input_format, comments=comments)
     refuse_empty(sources)
-    prepared(sources, target.format, lossy=lossy, keeps_scores=False)
+    report_conversion(sources, target.format, lossy=lossy, keeps_scores=False)
     if scale == 1.0 and rate is None and network.in_centipawns != target.format.in_centipawns:
         units = "centipawns" if target.format.in_centipawns else "Stockfish's internal units"
         sys.stderr.write(
@@ -207,7 +207,7 @@ def _write(
     same command continues after a stop."""
     from loader.chess.engines.rescore_positions import rescored
     from loader.chess.engines.rescore_settings import digest_of_all
-    from loader.chess.positions.output import check_free, packed
+    from loader.chess.positions.output import check_output, packed
     from loader.files.delivery import deliver_new, is_delivered
     from loader.files.work_file import WorkFile
 
@@ -229,7 +229,7 @@ def _write(
         if work.done or is_delivered(work, blocks):
             work.remove()
             return
-        check_free(out, 0)
+        check_output(out, 0)
         for scores in _scores(teacher, sources, work.state[POSITIONS]):
             interruption.check()
             done = work.state[POSITIONS] + len(scores)
