@@ -96,7 +96,7 @@ def rescore_files(
         whole = prepare(settings, sources, target, output, progress, warnings.append)
     with position_progress(whole) as report:
         for warning in warnings:
-            report.tell(warning)
+            report.notify(warning)
         state = rescore(settings, sources, whole, target, output, report)
     marked = f", {state[UNSCORED]:,} without a score" if state.get(UNSCORED) else ""
     left_out = " (left out)" if marked and drop_unscored else ""

@@ -33,7 +33,7 @@ from pool.tasks.chess.networks.network_files import open_network
 from pool.tasks.chess.positions import Block
 
 if TYPE_CHECKING:
-    from loader.chess.engines.rescore import Report
+    from loader.chess.engines.rescore import ProgressReport
     from loader.chess.positions.format import Target
     from loader.chess.positions.input import SourceFile
     from loader.files.interruption import Interruption
@@ -144,7 +144,7 @@ def rescore(
     OUT.part.journal; the same command goes on with them, after Ctrl-C, a crash or a power failure.
     """
     from loader.chess.cli.position_progress import position_progress
-    from loader.chess.engines.rescore_positions import count_all
+    from loader.chess.engines.rescore_positions import count_positions
     from loader.chess.positions.input import open_sources, refuse_empty
     from loader.cli.terminal import byte_progress
     from loader.files.interruption import interruptible
@@ -163,7 +163,7 @@ def rescore(
     began = time.monotonic()
     with interruptible() as interruption:
         with byte_progress(f"checking {output.name}") as progress:
-            whole = count_all(sources, target.format, interruption.check, progress)
+            whole = count_positions(sources, target.format, interruption.check, progress)
         with position_progress(whole) as report:
             identity = {"network": start_digest(net), "--ema": averaged, "--member": member, "--scale": scale}
             if config:
@@ -200,13 +200,13 @@ def _write(
     target: Target,
     out: Path,
     identity: dict[str, Any],
-    report: Report,
+    report: ProgressReport,
     interruption: Interruption,
 ) -> None:
     """Computes the scores, and writes the file of positions with them. Scores go to a work file first, from which the
     same command continues after a stop."""
-    from loader.chess.engines.rescore_positions import rescored
-    from loader.chess.engines.rescore_settings import digest_of_all
+    from loader.chess.engines.rescore_positions import write_rescored
+    from loader.chess.engines.rescore_settings import content_digest
     from loader.chess.positions.output import check_output, packed
     from loader.files.delivery import deliver_new, is_delivered
     from loader.files.work_file import WorkFile
@@ -215,14 +215,14 @@ def _write(
     settings = {
         "scores of version": VERSION,
         "format": f"{target.format.name} {target.packing or ''}".strip(),
-        "files": digest_of_all(known),
+        "files": content_digest(known),
         **identity,
     }
     with WorkFile(out, settings, {POSITIONS: 0}) as work:
 
         def blocks() -> Iterator[bytes]:
             scores = np.memmap(work.part, _SCORES, mode="r", shape=(whole,))
-            for block in packed(rescored(sources, target.format, scores), target):
+            for block in packed(write_rescored(sources, target.format, scores), target):
                 interruption.check()
                 yield block
 

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from loader.chess.engines.engine import Engine, EngineSettings, Limits, Search
-from loader.chess.engines.rescore_positions import RECORD, rescored
+from loader.chess.engines.rescore_positions import RECORD, write_rescored
 from loader.chess.engines.uci import internal_score
 from loader.chess.positions.entry import NO_SCORE, Entry
 from loader.chess.positions.format import target_from_name
@@ -308,7 +308,7 @@ def test_with_the_scores_that_there_are_it_is_a_conversion(to: str, games: Path,
     target, sources = target_from_name(tmp_path / f"x.{to}"), open_sources([games])
     convert(sources, target, tmp_path / f"x.{to}")
     scores = np.array([entry.score for entry in entries(games)], np.int16)
-    assert b"".join(rescored(sources, target.format, scores)) == (tmp_path / f"x.{to}").read_bytes()
+    assert b"".join(write_rescored(sources, target.format, scores)) == (tmp_path / f"x.{to}").read_bytes()
 
 
 MATES = (
