@@ -30,7 +30,7 @@ from pool.errors import ConfigError
 from pool.export.member import Choice, parse_member
 from pool.tasks.chess.network import Network
 from pool.tasks.chess.networks.network_files import open_network
-from pool.tasks.chess.positions import Block
+from pool.tasks.chess.positions import PositionBatch
 
 if TYPE_CHECKING:
     from loader.chess.engines.rescore import ProgressReport
@@ -53,7 +53,7 @@ Scores = npt.NDArray[np.int16]
 
 @dataclass(frozen=True)
 class WinRate:
-    """Converts evaluations to win rates by the curve of the loss (`pool.tasks.chess.training.loss.probability`)."""
+    """Converts evaluations to win rates by the curve of the loss (`pool.tasks.chess.training.loss.win_probability`)."""
 
     offset: float
     scaling: float
@@ -78,10 +78,10 @@ class Teacher:
     win_rate: WinRate | None
     threads: int
 
-    def score(self, block: Block, before: Scores) -> Scores:
+    def score(self, block: PositionBatch, before: Scores) -> Scores:
         """Returns the scores of n positions [n], for the side to move. A position without a score in `before` gets
         none."""
-        evaluations = self.network.values_of(block)
+        evaluations = self.network.compute_values(block)
         scores = np.rint(self.win_rate.in_units_of_lc0(evaluations) if self.win_rate else evaluations * self.scale)
         return np.where(before == NO_SCORE, before, np.clip(scores, -_LARGEST, _LARGEST).astype(np.int16))
 
@@ -262,7 +262,7 @@ def _scores(teacher: Teacher, sources: Sequence[SourceFile], begin: int) -> Iter
                 begin -= samples
                 continue
             before = batch.dense["score"][:samples].astype(np.int16)
-            waiting.append(pool.submit(teacher.score, Block.of_batch(batch, samples), before))
+            waiting.append(pool.submit(teacher.score, PositionBatch.of_batch(batch, samples), before))
             if len(waiting) > 2 * teacher.threads:
                 yield waiting.popleft().result()[begin:]
                 begin = 0
