@@ -215,12 +215,12 @@ class WorkerExchange(Protocol):
     def written(self, parameter: int, bucket: Bucket) -> None:
         """Notes that the table's rows of a bucket are written in the memory that `rows` returned."""
 
-    def hand_over(self, bucket: Bucket, then: Callable[[], object]) -> Mapping[int, Tensor | bool]:
+    def hand_over(self, bucket: Bucket, on_done: Callable[[], object]) -> Mapping[int, Tensor | bool]:
         """Hands over the gradients of a bucket, which are complete: those of all batches of the contribution.
 
-        Calls `then` when the coordinator can read them, or can have its device wait for them: now, or later in another
-        thread. Returns, by parameter, whether gradients that are rounded on the way are finite afterwards: a bool, or a
-        tensor for `read`. What `put` has checked already is left out.
+        Calls `on_done` when the coordinator can read them, or can have its device wait for them: now, or later in
+        another thread. Returns, by parameter, whether gradients that are rounded on the way are finite afterwards: a
+        bool, or a tensor for `read`. What `put` has checked already is left out.
         """
 
     def put_buffers(self) -> None:

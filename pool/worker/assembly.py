@@ -14,13 +14,13 @@ from torch import nn
 from pool import _native, numerics
 from pool.crash_points import crash_point
 from pool.device.batches import DeviceBatches
-from pool.device.event_waiter import Arrivals
+from pool.device.event_waiter import EventWaiter
 from pool.device.names import Device, parse_device
 from pool.device.page_lock import page_lock
 from pool.device.precision import choose_computing
 from pool.device.shared_memory import shared_memory_of
 from pool.device.startup import naming_lost_devices, open_device, own_devices
-from pool.device.timeline import Bars, NoBars, bars_of
+from pool.device.timeline import NoTimeline, Timeline, open_timeline
 from pool.ensemble.factory import make_members
 from pool.ensemble.member import Member
 from pool.exchange.device.lender import borrow
@@ -57,12 +57,12 @@ def assemble(start: WorkerStart, lent: Future[LentMemory] | None = None) -> Work
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     memory = Memory(start.memory, start.segments)
     trace = Trace(start.run_dir, start.peer, on=start.traced)
-    arrivals: Arrivals | None = None
-    bars: Bars = NoBars()
+    event_waiter: EventWaiter | None = None
+    timeline: Timeline = NoTimeline()
     if device.is_accelerator:
         memory.register(page_lock)
-        arrivals = Arrivals()
-        bars = bars_of(trace, torch.device(device.torch_name), arrivals)
+        event_waiter = EventWaiter()
+        timeline = open_timeline(trace, torch.device(device.torch_name), event_waiter)
     mailbox = Mailbox(start, memory.worker_end(start.peer, start.bells), trace)
     tell_of_warnings(mailbox.say)
     computer = Computer(
@@ -70,19 +70,19 @@ def assemble(start: WorkerStart, lent: Future[LentMemory] | None = None) -> Work
         start.layout,
         device,
         Faults(device, start.peer.incarnation),
-        _make_batch_loader(start, device, arrivals, bars),
-        partial(_make_exchange, start, memory, arrivals, bars, lent),
+        _make_batch_loader(start, device, event_waiter, timeline),
+        partial(_make_exchange, start, memory, event_waiter, timeline, lent),
         trace=trace,
         total_steps=start.total_steps,
         dense_products=start.dense_products,
         metrics=TrainMetrics(start.measured, start.metrics_every),
-        bars=bars,
+        timeline=timeline,
     )
     # After the models were made: their weights' memory, replaced by shared memory, has gone back to the system.
     _native.keep_freed_memory()  # or every large activation costs fresh pages
     if computer.how:
         mailbox.say(computer.how)
-    return Worker(start, memory, mailbox, computer, copies_batches=arrivals is not None)
+    return Worker(start, memory, mailbox, computer, copies_batches=event_waiter is not None)
 
 
 def _open_device(start: WorkerStart) -> Device:
@@ -103,19 +103,21 @@ def _make_members(start: WorkerStart) -> list[Member]:
     return members
 
 
-def _make_batch_loader(start: WorkerStart, device: Device, arrivals: Arrivals | None, bars: Bars) -> Batches:
+def _make_batch_loader(
+    start: WorkerStart, device: Device, event_waiter: EventWaiter | None, timeline: Timeline
+) -> Batches:
     """Makes the object that brings batches to the device: as views of the ring on a CPU, as copies on a GPU."""
     schema = start.layout.schema
-    if arrivals is None:
+    if event_waiter is None:
         return HostBatches(schema)
-    return DeviceBatches(schema, torch.device(device.torch_name), arrivals, bars)
+    return DeviceBatches(schema, torch.device(device.torch_name), event_waiter, timeline)
 
 
 def _make_exchange(
     start: WorkerStart,
     memory: Memory,
-    arrivals: Arrivals | None,
-    bars: Bars,
+    event_waiter: EventWaiter | None,
+    timeline: Timeline,
     lent: Future[LentMemory] | None,
     model: nn.Module,
     device: torch.device,
@@ -127,7 +129,7 @@ def _make_exchange(
     """
     layout, index = start.layout, start.peer.index
     halves, average, slots = memory.weight_halves(), memory.average(), memory.gradient_slots(index)
-    if arrivals is None:
+    if event_waiter is None:
         return HostWorker(model, layout, halves=halves, slots=slots, average=average)
     plan, slot_nbytes, streams = layout.plan, layout.slot_plan.nbytes, Streams.of(device)
     weights: DeviceWeights
@@ -145,10 +147,10 @@ def _make_exchange(
         layout,
         weights,
         streams,
-        arrivals,
+        event_waiter,
         slots=places,
         list_memory=memory.touched_lists(index),
-        bars=bars,
+        timeline=timeline,
         spins=start.spins,
     )
 

@@ -21,7 +21,7 @@ from loader.stream.schema import BatchSchema, SparseBatch
 from pool.crash_points import crash_point
 from pool.device.names import Device
 from pool.device.precision import DenseProducts, forward_pass
-from pool.device.timeline import COMPUTES, Bars, NoBars
+from pool.device.timeline import COMPUTES, NoTimeline, Timeline
 from pool.ensemble.bindings import Bindings
 from pool.ensemble.execution import Execution, OneByOne
 from pool.ensemble.execution_choice import choose
@@ -76,19 +76,19 @@ class Computer:
         total_steps: int,
         dense_products: DenseProducts = "float32",
         metrics: TrainMetrics = TrainMetrics(),  # noqa: B008 (frozen)
-        bars: Bars | None = None,
+        timeline: Timeline | None = None,
     ) -> None:
         """Makes the members' networks on the device and connects them to the exchange.
 
         `members`: makes the members. `join`: connects the module that holds all their models to the exchange, from
-        which weights come and to which gradients go. `bars`: the timeline of the device, for traces.
+        which weights come and to which gradients go. `timeline`: the timeline of the device, for traces.
         """
         self._schema = layout.schema
         self._device = torch.device(device.torch_name)
         self._batches = batches
         self._faults = faults
         self._trace = trace
-        self._bars = bars or NoBars()
+        self._timeline = timeline or NoTimeline()
         self._total_steps = total_steps
         self._dense_products = dense_products
         self._metrics = metrics
@@ -165,9 +165,9 @@ class Computer:
                 batch = self._load(slot, step, assignment.attempt)
             crash_point("worker.before_forward")
             self._model.train()
-            begun = self._bars.begin()
+            span = self._timeline.start_span()
             losses.append(_joined(self._losses(batch, step, self._writer.begin_batch())))
-            self._bars.end(begun, COMPUTES, "batch", batch=number)
+            self._timeline.end_span(span, COMPUTES, "batch", batch=number)
             self._writer.end_batch()
             self._settle("loss")
             if assignment.first and i == 0:

@@ -259,14 +259,14 @@ class GradientWriter:
         is_last = not any(self._missing[b] for b in self._expected if self._member_of[b] == member)
         if is_last:
             self._withheld[member] = bucket
-        then = _tell_nobody if is_last or self._announce is None else partial(self._announce, bucket)
+        on_done = _tell_nobody if is_last or self._announce is None else partial(self._announce, bucket)
         self._to_hand_over.discard(bucket)
-        self._hand_over(bucket, then)
+        self._hand_over(bucket, on_done)
 
-    def _hand_over(self, bucket: int, then: Callable[[], object]) -> None:
-        """Hands a bucket's gradients over to the coordinator, and checks those that are rounded on the way. `then`:
+    def _hand_over(self, bucket: int, on_done: Callable[[], object]) -> None:
+        """Hands a bucket's gradients over to the coordinator, and checks those that are rounded on the way. `on_done`:
         called when the coordinator can read them."""
-        for parameter, finite in self._exchange.hand_over(self._plan.buckets[bucket], then).items():
+        for parameter, finite in self._exchange.hand_over(self._plan.buckets[bucket], on_done).items():
             self._check(parameter, finite, handed_over=True)
 
     def _check(self, parameter: int, finite: torch.Tensor | bool, *, handed_over: bool = False) -> None:

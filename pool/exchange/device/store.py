@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pool.device.event_waiter import host_event
+from pool.device.event_waiter import record_host_event
 from pool.device.memory import memory_of_device, out_of_memory
 from pool.errors import ResourceError
 
@@ -184,7 +184,7 @@ class DeviceStore:
         has failed with.
         """
         if self._queues is not None:
-            host_event(self._inward, spins=self._spins).synchronize()
+            record_host_event(self._inward, spins=self._spins).synchronize()
             self._kept.clear()
             self.is_settled = True
             return
@@ -192,7 +192,7 @@ class DeviceStore:
         for store in stores:
             for stream in (store.here, store._arriving, store._outward):
                 here.wait_stream(stream)
-        host_event(here, spins=self._spins).synchronize()
+        record_host_event(here, spins=self._spins).synchronize()
         for store in others:
             store.here.query()  # raises if the device has failed: the wait above may not notice that
         for store in stores:

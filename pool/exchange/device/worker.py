@@ -15,8 +15,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from pool.device.event_waiter import Arrivals, host_event
-from pool.device.timeline import COPIES_OUT, Bars, NoBars
+from pool.device.event_waiter import EventWaiter, record_host_event
+from pool.device.timeline import COPIES_OUT, NoTimeline, Timeline
 from pool.exchange.device.weights import DeviceWeights, Streams, moves
 from pool.exchange.interface import GroupBatch
 from pool.exchange.layout import Layout
@@ -38,26 +38,26 @@ class DeviceWorker:
         layout: Layout,
         weights: DeviceWeights,
         streams: Streams,
-        arrivals: Arrivals,
+        event_waiter: EventWaiter,
         *,
         slots: Sequence[Tensor],
         list_memory: Sequence[Slot],
-        bars: Bars | None = None,
+        timeline: Timeline | None = None,
         spins: bool = False,
     ) -> None:
         """Describes the worker's memory, and allocates page-locked memory for losses and flags.
 
         `slots`: the worker's own gradient slots, uint8, in host memory or on the device; `list_memory`: for each slot
-        the host memory of its lists of touched rows; `bars`: the trace of copies, if any; `spins`: waiting for the
+        the host memory of its lists of touched rows; `timeline`: the trace of copies, if any; `spins`: waiting for the
         outcome of a group keeps a core busy.
         """
         slot_plan, self._lists = layout.slot_plan, layout.touched_lists
         self._plan = plan = layout.plan
-        self._bars = bars or NoBars()
+        self._timeline = timeline or NoTimeline()
         self._spins = spins
         self._weights = weights
         self._streams = streams
-        self._arrivals = arrivals
+        self._event_waiter = event_waiter
         self._slots = slots
         self._places = [views_of(slot, slot_plan.parameters) for slot in slots]
         self._dtypes = [torch_dtype(tensor.dtype) for tensor in slot_plan.parameters]  # of gradients in a slot
@@ -120,21 +120,21 @@ class DeviceWorker:
     def written(self, parameter: int, bucket: Bucket) -> None:
         raise AssertionError(f"the rows of parameter {parameter} in {bucket} are put")
 
-    def hand_over(self, bucket: Bucket, then: Callable[[], object]) -> Mapping[int, Tensor]:
+    def hand_over(self, bucket: Bucket, on_done: Callable[[], object]) -> Mapping[int, Tensor]:
         self._streams.outward.wait_stream(self._streams.here)
         made = {parameter: self._part(parameter, bucket) for parameter in bucket.parameters if parameter in self._made}
-        begun = self._bars.begin(self._streams.outward)
+        span = self._timeline.start_span(self._streams.outward)
         with self._streams.outward:
             for parameter, (gradient, place) in made.items():
                 self._send(gradient, place)
                 if bucket.rows is None or bucket.rows[1] == self._plan.parameters[parameter].shape[0]:
                     del self._made[parameter]
         if self._streams.stepping is None:
-            self._arrivals.when(host_event(self._streams.outward), then)
+            self._event_waiter.call_after(record_host_event(self._streams.outward), on_done)
         else:
-            then()  # the reader waits on the device
-        if begun is not None:
-            self._bars.end(begun, COPIES_OUT, "bucket", bucket=self._plan.buckets.index(bucket))
+            on_done()  # the reader waits on the device
+        if span is not None:
+            self._timeline.end_span(span, COPIES_OUT, "bucket", bucket=self._plan.buckets.index(bucket))
         if not self._adds_up:
             return {}
         rounded = {p: gradient for p, (gradient, place) in made.items() if place.dtype != gradient.dtype}
@@ -152,7 +152,7 @@ class DeviceWorker:
         self._streams.outward.wait_stream(self._streams.here)
         with self._streams.outward:
             place.copy_(numbers, non_blocking=True)
-        self._arrivals.wait(host_event(self._streams.outward, spins=self._spins))
+        self._event_waiter.wait(record_host_event(self._streams.outward, spins=self._spins))
         return self._outcomes.decode(place.numpy())
 
     @property

@@ -117,11 +117,11 @@ class HostWorker:
         if self._group_sum is not None:
             self._group_sum.written(parameter, bucket.rows)
 
-    def hand_over(self, bucket: Bucket, then: Callable[[], object]) -> Mapping[int, bool]:
+    def hand_over(self, bucket: Bucket, on_done: Callable[[], object]) -> Mapping[int, bool]:
         finite: Mapping[int, bool] = {}
         if self._rounded is not None:
             finite = self._rounded.hand_over(bucket, self._slot, self._group, self._present)
-        then()
+        on_done()
         return finite
 
     def put_buffers(self) -> None:

@@ -64,7 +64,7 @@ DEVICE_RACES: tuple[DeviceRace, ...] = (
     Remote(
         "a version is published before it is made",
         "store",
-        "        host_event(here, spins=self._spins).synchronize()\n",
+        "        record_host_event(here, spins=self._spins).synchronize()\n",
         "",
     ),
     Remote(
@@ -103,14 +103,14 @@ DEVICE_RACES: tuple[DeviceRace, ...] = (
     OneProcess(
         "a ring slot is filled again before its list of rows is copied",
         "store",
-        "            host_event(self._inward, spins=self._spins).synchronize()\n",
+        "            record_host_event(self._inward, spins=self._spins).synchronize()\n",
         "",
     ),
     OneProcess(
         "the host waits for all that is queued",
         "worker",
-        "            then()  # the reader waits on the device\n",
-        "            host_event(self._streams.outward).synchronize()\n            then()\n",
+        "            on_done()  # the reader waits on the device\n",
+        "            record_host_event(self._streams.outward).synchronize()\n            on_done()\n",
         mode="at once",
     ),
     OneProcess(
@@ -143,8 +143,8 @@ DEVICE_RACES: tuple[DeviceRace, ...] = (
     OneProcess(
         "a ring slot is filled again when copies of another stream are done",
         "store",
-        "host_event(self._inward, spins=self._spins)",
-        "host_event(self._outward, spins=self._spins)",
+        "record_host_event(self._inward, spins=self._spins)",
+        "record_host_event(self._outward, spins=self._spins)",
     ),
     OneProcess(
         "memory of a gradient that the worker copies is used again",

@@ -24,8 +24,8 @@ import torch
 from tests.gpu.fake import fakegpu
 from tests.gpu.fake.rig import MODES, Code, Done, Mode, TakingRig, difference, inputs
 
-HOMES = {
-    "arrivals": "pool.device.event_waiter",
+MODULES = {
+    "event_waiter": "pool.device.event_waiter",
     "batches": "pool.device.batches",
     "coordinator": "pool.exchange.device.coordinator",
     "copies": "pool.coordinator.exchange_setup.copies",
@@ -46,7 +46,7 @@ class Race:
     finds it."""
 
     name: str
-    module: str  # of HOMES
+    module: str  # of MODULES
     old: str
     new: str
     mode: str = "only what is waited for"
@@ -58,7 +58,9 @@ RACES = (
     Race(
         "batch's memory is not recorded on the stream that computes", "batches", "self._memory.record_stream(here)", ""
     ),
-    Race("ring slot is free before it is copied", "batches", "self._arrivals.when(self._read, done)", "done()"),
+    Race(
+        "ring slot is free before it is copied", "batches", "self._event_waiter.call_after(self._read, done)", "done()"
+    ),
     Race(
         "event of a batch is recorded on the stream that computes",
         "batches",
@@ -69,8 +71,8 @@ RACES = (
     Race(
         "event that frees a ring slot is recorded on the stream that computes",
         "batches",
-        "host_event(self._stream)",
-        "host_event(torch.accelerator.current_stream(self._device))",
+        "record_host_event(self._stream)",
+        "record_host_event(torch.accelerator.current_stream(self._device))",
     ),
     Race(
         "event of a batch is recorded before its copy",
@@ -78,7 +80,7 @@ RACES = (
         "            memory.copy_(torch.from_numpy(slot[:used]), non_blocking=True)\n",
         "            self._early = self._stream.record_event()\n"
         "            memory.copy_(torch.from_numpy(slot[:used]), non_blocking=True)\n"
-        "        return OnDevice(_placed(batch, slot, memory), memory, self._early, self._early, self._arrivals)\n",
+        "        return OnDevice(_placed(batch, slot, memory), memory, self._early, self._early, self._event_waiter)\n",
     ),
     Race(
         "batch is copied on the stream that computes, its event on another",
@@ -101,9 +103,9 @@ RACES = (
     Race(
         "gradient is copied before it is there",
         "worker",
-        "    def hand_over(self, bucket: Bucket, then: Callable[[], object]) -> Mapping[int, Tensor]:\n"
+        "    def hand_over(self, bucket: Bucket, on_done: Callable[[], object]) -> Mapping[int, Tensor]:\n"
         "        self._streams.outward.wait_stream(self._streams.here)\n",
-        "    def hand_over(self, bucket: Bucket, then: Callable[[], object]) -> Mapping[int, Tensor]:\n",
+        "    def hand_over(self, bucket: Bucket, on_done: Callable[[], object]) -> Mapping[int, Tensor]:\n",
     ),
     Race(
         "gradient's memory is not recorded on the stream that copies",
@@ -115,20 +117,21 @@ RACES = (
     Race(
         "bucket is announced before its copies are done",
         "worker",
-        "self._arrivals.when(host_event(self._streams.outward), then)",
-        "then()",
+        "self._event_waiter.call_after(record_host_event(self._streams.outward), on_done)",
+        "on_done()",
     ),
     Race(
         "event of a bucket is recorded on the stream that computes",
         "worker",
-        "self._arrivals.when(host_event(self._streams.outward), then)",
-        "self._arrivals.when(host_event(self._streams.here), then)",
+        "self._event_waiter.call_after(record_host_event(self._streams.outward), on_done)",
+        "self._event_waiter.call_after(record_host_event(self._streams.here), on_done)",
     ),
     Race(
         "event of a bucket is recorded before its copies",
         "worker",
         "        with self._streams.outward:\n            for parameter, (gradient, place) in made.items():\n",
-        "        self._arrivals.when(host_event(self._streams.outward), then)\n        then = type(None)\n"
+        "        self._event_waiter.call_after(record_host_event(self._streams.outward), on_done)\n"
+        "        on_done = type(None)\n"
         "        with self._streams.outward:\n            for parameter, (gradient, place) in made.items():\n",
     ),
     Race(
@@ -189,14 +192,14 @@ RACES = (
     Race(
         "loss is read before it is copied",
         "worker",
-        "self._arrivals.wait(host_event(self._streams.outward, spins=self._spins))",
+        "self._event_waiter.wait(record_host_event(self._streams.outward, spins=self._spins))",
         "self._streams.outward.record_event()",
     ),
     Race(
         "loss is waited for on the wrong stream",
         "worker",
-        "self._arrivals.wait(host_event(self._streams.outward, spins=self._spins))",
-        "self._arrivals.wait(host_event(self._streams.inward, spins=self._spins))",
+        "self._event_waiter.wait(record_host_event(self._streams.outward, spins=self._spins))",
+        "self._event_waiter.wait(record_host_event(self._streams.inward, spins=self._spins))",
     ),
     Race("loss is copied to memory that is not page-locked", "worker", "uint8, pin_memory=True", "uint8"),
     Race(
@@ -211,14 +214,14 @@ RACES = (
         "return self._outcomes.check(gradient, gradient.dtype if self._adds_up else self._dtypes[parameter])",
         "return bool(self._outcomes.check(gradient))",
     ),
-    # --- arrivals ---
+    # --- the thread that waits for events ---
     Race(
-        "what waits for an event is done before it", "arrivals", "                    arrival.event.synchronize()\n", ""
+        "what waits for an event is done before it", "event_waiter", "                pending.event.synchronize()\n", ""
     ),
     Race(
         "the end of a batch does not wait for what was given before",
-        "arrivals",
-        "        waiter.result()\n",
+        "event_waiter",
+        "        completion.result()\n",
         "        event.synchronize()\n",
     ),
 )
@@ -231,7 +234,7 @@ def broken(race: Race) -> Code:
 
 def with_bug(race: Race) -> types.ModuleType:
     """Returns a copy of the race's module with the bug."""
-    real = importlib.import_module(HOMES[race.module])
+    real = importlib.import_module(MODULES[race.module])
     text = text_of_module(race.module)
     assert text.count(race.old) == 1, f"{race.name}: the old text must occur once in {real.__file__}"
     copy = types.ModuleType(real.__name__)
@@ -241,8 +244,8 @@ def with_bug(race: Race) -> types.ModuleType:
 
 
 def text_of_module(module: str) -> str:
-    """Returns the source of a module of `HOMES`."""
-    file = importlib.import_module(HOMES[module]).__file__
+    """Returns the source of a module of `MODULES`."""
+    file = importlib.import_module(MODULES[module]).__file__
     assert file is not None
     return Path(file).read_text(encoding="utf-8")
 
@@ -253,7 +256,7 @@ def observed(code: Code, mode: Mode, seed: int, wanted: Wanted) -> str:
     mode.begin(seed)
     batches_per_group = 1 + seed % 2
     rig = TakingRig(inputs(), f"fakegpu:{seed // 2 % 2}", code, batches_per_group=batches_per_group)
-    own = rig.arrivals.native_id
+    own = rig.event_waiter.native_id
     rig.make_late(mode.late)
     try:
         if what := rig.reuse():

@@ -31,7 +31,7 @@ from pool.coordinator.exchange_setup import copies
 from pool.device import batches, event_waiter
 from pool.device.names import parse_device
 from pool.device.precision import DenseProducts
-from pool.device.timeline import Bars, NoBars, bars_of
+from pool.device.timeline import NoTimeline, Timeline, open_timeline
 from pool.ensemble.member import Member
 from pool.exchange.device import coordinator, homes, store, weights, worker
 from pool.exchange.device.weights import Streams
@@ -89,7 +89,7 @@ MODES: Mapping[str, Mode] = {
 class Code:
     """The modules under test: the real ones, or copies with a bug."""
 
-    arrivals: Any = event_waiter
+    event_waiter: Any = event_waiter
     batches: Any = batches
     coordinator: Any = coordinator
     copies: Any = copies
@@ -161,7 +161,7 @@ class WorkerRig:
         self._slots = _memory(2, self._slot_nbytes + self._lists.nbytes)
         self._dense_products: DenseProducts = dense_products
         self._trace = trace or Trace(Path(), Peer(WORKER), on=False)
-        self._bars: Bars = NoBars()
+        self._timeline: Timeline = NoTimeline()
         if self._device.is_accelerator:
             torch.accelerator.set_device_index(self._device.index)
             for memory in self._page_locked:
@@ -172,9 +172,9 @@ class WorkerRig:
         self._batches: Batches = HostBatches(given.schema)
         if device.is_accelerator:
             where = torch.device(device.torch_name)
-            self.arrivals = self._code.arrivals.Arrivals()
-            self._bars = bars_of(self._trace, where, self.arrivals)
-            self._batches = self._code.batches.DeviceBatches(given.schema, where, self.arrivals, self._bars)
+            self.event_waiter = self._code.event_waiter.EventWaiter()
+            self._timeline = open_timeline(self._trace, where, self.event_waiter)
+            self._batches = self._code.batches.DeviceBatches(given.schema, where, self.event_waiter, self._timeline)
         self.computer = self._code.step.Computer(
             lambda: [Member(given.task, build_model(given.task, 1), seed=1, settings=())],
             self._layout,
@@ -185,7 +185,7 @@ class WorkerRig:
             trace=self._trace,
             total_steps=10,
             dense_products=self._dense_products,
-            bars=self._bars,
+            timeline=self._timeline,
         )
 
     def close(self) -> None:
@@ -216,10 +216,10 @@ class WorkerRig:
             self._layout,
             its_weights,
             self._streams,
-            self.arrivals,
+            self.event_waiter,
             slots=slots,
             list_memory=[slot[self._slot_nbytes :] for slot in self._slots],
-            bars=self._bars,
+            timeline=self._timeline,
         )
 
     def _host_coordinator(self) -> CoordinatorExchange:

@@ -148,7 +148,7 @@ class SteppingRig(WorkerRig):
         names = {
             self._boss.submit(threading.get_native_id).result(): "coordinator",
             self._janitor.submit(threading.get_native_id).result(): "others",
-            self.arrivals.native_id: "arrivals",
+            self.event_waiter.native_id: "event waiter",
             threading.get_native_id(): "worker",
         }
         waits = dict.fromkeys([*names.values(), "autograd"], 0)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from pool.device.event_waiter import Arrivals
+from pool.device.event_waiter import EventWaiter
 from pool.exchange.device.coordinator import DeviceCoordinator
 from pool.exchange.device.homes import Homes, place_pieces
 from pool.exchange.device.store import DeviceStore, pieces
@@ -18,7 +18,7 @@ from pool.exchange.device.worker import DeviceWorker
 from tests.gpu.fake import fakegpu
 from tests.pool.exchange.contract import BEHAVIOURS, SLOTS, Ends
 
-HOMES = {  # by kind: the coordinator's devices
+OWNERS = {  # by kind: the coordinator's devices
     "host": (),
     "local": ("fakegpu:0",),
     "remote": ("fakegpu:1",),
@@ -38,8 +38,8 @@ class DeviceEnds(Ends):
 
     def open(self) -> None:
         torch.accelerator.set_device_index(0)
-        is_lent = self.device in HOMES[self.kind]
-        on_host = not HOMES[self.kind]
+        is_lent = self.device in OWNERS[self.kind]
+        on_host = not OWNERS[self.kind]
         self.coordinator = self.host_coordinator(compact=True) if on_host else self.device_coordinator(is_lent=is_lent)
         streams = Streams.of(torch.device(self.device))
         weights: DeviceWeights
@@ -51,7 +51,7 @@ class DeviceEnds(Ends):
             weights = CopiedWeights(self.model, self.plan, streams, self.halves, self.average)
             slots = [torch.from_numpy(slot[: self.slot_nbytes]) for slot in self.slots]
         lists = [slot[self.slot_nbytes :] for slot in self.slots]
-        self.worker = DeviceWorker(self.layout, weights, streams, Arrivals(), slots=slots, list_memory=lists)
+        self.worker = DeviceWorker(self.layout, weights, streams, EventWaiter(), slots=slots, list_memory=lists)
 
     def device_coordinator(self, *, is_lent: bool) -> DeviceCoordinator:
         stores = [
@@ -63,9 +63,9 @@ class DeviceEnds(Ends):
                 self.slot_nbytes,
                 averages=True,
             )
-            for home in HOMES[self.kind]
+            for home in OWNERS[self.kind]
         ]
-        self.homes = Homes(stores, [[0] if home == self.device else [] for home in HOMES[self.kind]])
+        self.homes = Homes(stores, [[0] if home == self.device else [] for home in OWNERS[self.kind]])
         return DeviceCoordinator(
             self.layout.parts[0],
             self.homes,
@@ -84,7 +84,7 @@ def _sound() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("lazy", [0, 1], ids=["at once", "only what is waited for"])
-@pytest.mark.parametrize("kind", HOMES)
+@pytest.mark.parametrize("kind", OWNERS)
 @pytest.mark.parametrize("behaviour", BEHAVIOURS, ids=lambda behaviour: behaviour.__name__)
 def test_it(behaviour: Any, kind: str, lazy: int) -> None:
     fakegpu.configure(lazy=lazy)

@@ -165,7 +165,7 @@ def test_kernels_give_what_a_cpu_gives_in_any_mode(batches_per_group: int, table
         fakegpu.configure(delay_us=0, lazy=0)
         fakegpu.configure(**MODES[mode].settings)
         rig = TakingRig(given, batches_per_group=batches_per_group)
-        own, before, waits = rig.arrivals.native_id, fakegpu.counters(), fakegpu.waits_by_thread()
+        own, before, waits = rig.event_waiter.native_id, fakegpu.counters(), fakegpu.waits_by_thread()
         found = rig.train()
         rig.close()
         others = {thread for thread, count in fakegpu.waits_by_thread().items() if count > waits.get(thread, 0)} - {own}
