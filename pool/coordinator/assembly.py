@@ -88,7 +88,7 @@ def assemble(
     samples = config.train.batches_per_step * config.data.batch_size
     metrics = Metrics(start.run_dir, start.step, config.train.steps, samples, say, sinks=config.run.sinks)
     memory = Memory(start.memory, start.segments)
-    shortcut = memory.coordinator_end(start.peer, start.bells)
+    shortcut = memory.coordinator_signals(start.peer, start.signal_fds)
     stopwatch = Stopwatch(metrics, trace)
     members = list(make_members([each.net for each in config.members], layout.plans))
     numerics.check_members(start.fingerprint, start.peer, members, config.pool.dense_products)
@@ -132,7 +132,7 @@ def assemble(
             [metrics_of(member.task, layout.schema) for member in members],
             start.measured,
             validation=start.validation,
-            place=memory.collected,
+            place=memory.metric_slot,
         ),
         history,
         FirstStepsRecord(start.run_dir, config.model_dump(mode="json"), models.weights),

@@ -95,7 +95,7 @@ def _can_page_lock() -> bool:
     gradient slot."""
     ring, slot = (_segment(_MIB, writable=writable) for writable in (False, True))
     locked = all([page_lock(ring), page_lock(slot)])
-    ring.protect()
+    ring.make_read_only()
     return locked
 
 

@@ -66,7 +66,7 @@ class Start:
     crash_points: tuple[str, ...] = ()  # testing.crash_points
     device_module: str = ""  # testing.device_module, if the process uses a device
     segments: Mapping[str, SegmentHandle] = field(default_factory=dict)
-    bells: Mapping[str, int] = field(default_factory=dict)  # descriptors by name
+    signal_fds: Mapping[str, int] = field(default_factory=dict)  # descriptors by name
     registers: bool = False  # registers segments with its device, which then copies from and to them directly
 
     def to_json(self) -> bytes:

@@ -34,7 +34,7 @@ from pool.protocol.messages import (
     UntrainedFeatures,
 )
 from pool.protocol.resend import SAY_AGAIN_MS, SAY_AGAIN_SECONDS, SayAgain
-from pool.shm.memory import newest_version
+from pool.shm.memory import read_newest_version
 from pool.supervisor.death_log import DeathLog
 from pool.supervisor.deaths import Death, with_death
 from pool.supervisor.failover import go_on, steps_to_begin_with
@@ -176,7 +176,7 @@ class Supervisor:
     def unsaved(self) -> str:
         """Returns a line about a run that ends early: the steps that a resumed run does again. Empty if there are
         none."""
-        done = newest_version(self._memory.segments, self._memory.sizes)
+        done = read_newest_version(self._memory.segments, self._memory.sizes)
         return unsaved_line(done, max(0, self._folder.linked_step(LAST)))
 
     # --- starting ---

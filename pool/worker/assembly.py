@@ -63,7 +63,7 @@ def assemble(start: WorkerStart, lent: Future[LentMemory] | None = None) -> Work
         memory.register(page_lock)
         event_waiter = EventWaiter()
         timeline = open_timeline(trace, torch.device(device.torch_name), event_waiter)
-    mailbox = Mailbox(start, memory.worker_end(start.peer, start.bells), trace)
+    mailbox = Mailbox(start, memory.worker_signals(start.peer, start.signal_fds), trace)
     tell_of_warnings(mailbox.say)
     computer = Computer(
         partial(_make_members, start),

@@ -30,7 +30,7 @@ from pool.exchange.layout import Part
 from pool.kernels.fold import Touched
 from pool.process.start import CoordinatorStart
 from pool.shm.memory import Memory
-from pool.shm.signals import CoordinatorEnd
+from pool.shm.signals import CoordinatorSignals
 
 
 def devices_of(start: CoordinatorStart) -> Sequence[torch.device]:
@@ -48,7 +48,7 @@ class Exchanges:
         self,
         start: CoordinatorStart,
         memory: Memory,
-        shortcut: CoordinatorEnd,
+        shortcut: CoordinatorSignals,
         devices: Sequence[torch.device],
         lent: Future[LentMemory] | None = None,
     ) -> None:

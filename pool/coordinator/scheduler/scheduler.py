@@ -50,7 +50,7 @@ from pool.protocol.messages import (
     ShareReport,
     WorkerReport,
 )
-from pool.shm.signals import Finished
+from pool.shm.signals import FinishedBatches
 
 _MOST_NAMED = 3  # parameters that one line names at most
 
@@ -161,7 +161,7 @@ class StepScheduler:
                 actions += self._report(worker, each)
         return actions + self._advance()
 
-    def finished(self, news: Mapping[Peer, Finished]) -> list[Action]:
+    def finished(self, news: Mapping[Peer, FinishedBatches]) -> list[Action]:
         """Takes the assignment that each worker has finished last, as it was read from shared memory. The gradients of
         such an assignment are complete in its slot, and all its numbers are finite."""
         actions: list[Action] = []
@@ -420,7 +420,7 @@ class StepScheduler:
                 {batch: (*outcome.losses, *outcome.metrics) for batch, outcome in work.outcomes.items()}
             )
 
-    def _outcomes(self, assignment: Assignment, last: Finished) -> tuple[Outcome, ...]:
+    def _outcomes(self, assignment: Assignment, last: FinishedBatches) -> tuple[Outcome, ...]:
         """Returns the outcome of each batch of an assignment whose numbers are all finite. `last`: what the worker has
         written to shared memory: for each batch the members' losses, then their metrics."""
         members = self.rules.members

@@ -77,7 +77,7 @@ def document(role: str, run_dir: Path) -> Start:
     start: Start = run.planner_start(Peer(role)) if role == PLANNER else run.start_of(Peer(role, 1, 2))
     if isinstance(start, RunStart):
         start = replace(start, coordinator_pid=77)
-    return replace(start, segments={"ring": SegmentHandle(3, writable=False)}, bells={"worker.1": 4})
+    return replace(start, segments={"ring": SegmentHandle(3, writable=False)}, signal_fds={"worker.1": 4})
 
 
 @pytest.mark.parametrize("role", [PLANNER, FEEDER, WORKER, COORDINATOR])
