@@ -70,8 +70,8 @@ class Coordinator:
         poller.register(self.hub.socket, zmq.POLLIN)
         poller.register(self.checkpoints.fileno(), zmq.POLLIN)
         poller.register(self.shortcut.own_signal.fileno(), zmq.POLLIN)
-        if self.exchanges.lender is not None:
-            poller.register(self.exchanges.lender.fileno(), zmq.POLLIN)
+        if self.exchanges.memory_exporter is not None:
+            poller.register(self.exchanges.memory_exporter.fileno(), zmq.POLLIN)
         if self.machines is not None:
             self.machines.hub.watch(poller)
         crash_point("coordinator.before_hello")
@@ -88,8 +88,8 @@ class Coordinator:
                 self._look()
             self._hear(events)
             self._hear_machines()
-            if self.exchanges.lender is not None:
-                self.exchanges.lender.hear()
+            if self.exchanges.memory_exporter is not None:
+                self.exchanges.memory_exporter.accept_workers()
             self.checkpoints.hear()
             if again.due() and not self.executor.at_end:
                 self.executor.act(self.scheduler.say_again())
@@ -129,8 +129,8 @@ class Coordinator:
                     self.metrics.tried(message.nets.numbers)
                     if self.machines is not None:
                         self.machines.connect(message.machines)
-                    if self.exchanges.lender is not None:
-                        self.exchanges.lender.alive(message.pids())
+                    if self.exchanges.memory_exporter is not None:
+                        self.exchanges.memory_exporter.update_workers(message.pids())
                     actions = self.inbox.roster(message)
                     self.hub.set_alive({p: pid for p, pid in message.pids().items() if p in self.inbox.alive})
                     self.executor.act(actions)

@@ -60,7 +60,7 @@ class TrainedMember:
             (bucket, index): weights
             for bucket in plan.buckets
             for index in bucket.parameters
-            if (weights := exchange.piece(bucket, index).weights(0)).device != self._parameters[index].device
+            if (weights := exchange.shard(bucket, index).weights(0)).device != self._parameters[index].device
         }
         self.optimizers = BucketOptimizers(plan, self._parameters, config.optimizer, config.run_schedule, elsewhere)
         self.steps = choose_bucket_steps(config, plan, self.optimizers, exchange, stopwatch)

@@ -43,7 +43,7 @@ from pool.kernels.fold import Addend, Touched
 TouchedRows = Callable[[Contribution, str], Touched]  # rows that it touches of a member's tables of a sparse field
 
 
-class PieceMemory(Protocol):
+class ShardMemory(Protocol):
     """The memory of the part of one parameter that lies in one bucket: the whole parameter, or some rows of a large
     table.
 
@@ -117,7 +117,7 @@ class CoordinatorExchange(Protocol):
 
     read_nbytes: int  # bytes of all gradients that were read since the exchange was made
 
-    def piece(self, bucket: Bucket, parameter: int) -> PieceMemory:
+    def shard(self, bucket: Bucket, parameter: int) -> ShardMemory:
         """Returns the memory of the part of a parameter that lies in the bucket. `parameter`: its index in the member's
         plan."""
 
@@ -140,7 +140,7 @@ class CoordinatorExchange(Protocol):
     def gather(self) -> None:
         """Makes the newest version complete in the memory of `weights`, where it can then be read and changed.
 
-        Called when every part of the version was sent by `PieceMemory.give_out`, or written in `weights`.
+        Called when every part of the version was sent by `ShardMemory.give_out`, or written in `weights`.
         """
 
     def settle(self) -> None:

@@ -168,7 +168,7 @@ class WorkerStart(RunStart):
     measured: Measured  # by the task, in validations
     metrics_every: int  # steps between measurements of metrics on training batches; 0: none
     total_steps: int
-    borrows: bool  # weights and gradients lie in device memory that the coordinator exports
+    imports_memory: bool  # weights and gradients lie in device memory that the coordinator exports
     fingerprint: Mapping[str, str]
 
 

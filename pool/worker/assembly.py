@@ -23,8 +23,8 @@ from pool.device.startup import naming_lost_devices, open_device, own_devices
 from pool.device.timeline import NoTimeline, Timeline, open_timeline
 from pool.ensemble.factory import make_members
 from pool.ensemble.member import Member
-from pool.exchange.device.lender import borrow
-from pool.exchange.device.store import LentMemory, pieces
+from pool.exchange.device.memory_exporter import import_memory
+from pool.exchange.device.store import ExportedMemory, split_memory
 from pool.exchange.device.weights import CopiedWeights, DeviceWeights, MappedWeights, Streams
 from pool.exchange.device.worker import DeviceWorker
 from pool.exchange.host.worker import HostWorker
@@ -37,19 +37,19 @@ from pool.worker.compute import Computer
 from pool.worker.faults import Faults
 from pool.worker.mailbox import Mailbox
 from pool.worker.train_metrics import TrainMetrics
-from pool.worker.user_warnings import tell_of_warnings
+from pool.worker.user_warnings import show_warnings_to_user
 from pool.worker.worker import Worker
 
 
-def begin(start: WorkerStart, lent: Future[LentMemory] | None = None) -> Callable[[], NoReturn]:
-    """Makes the worker and returns the function that runs its endless loop. `lent`: if the coordinator is in the same
-    process, yields the GPU memory that it shares with the worker. Raises as `assemble` does."""
+def begin(start: WorkerStart, exported: Future[ExportedMemory] | None = None) -> Callable[[], NoReturn]:
+    """Makes the worker and returns the function that runs its endless loop. `exported`: if the coordinator is in the
+    same process, yields the GPU memory that it shares with the worker. Raises as `assemble` does."""
     with naming_lost_devices(start.device):
-        return assemble(start, lent).run
+        return assemble(start, exported).run
 
 
-def assemble(start: WorkerStart, lent: Future[LentMemory] | None = None) -> Worker:
-    """Makes a worker, with its networks on its device. `lent`: as in `begin`. Raises RunError, ResourceError,
+def assemble(start: WorkerStart, exported: Future[ExportedMemory] | None = None) -> Worker:
+    """Makes a worker, with its networks on its device. `exported`: as in `begin`. Raises RunError, ResourceError,
     LostDeviceError."""
     torch.set_num_threads(start.threads)
     device = _open_device(start)
@@ -64,14 +64,14 @@ def assemble(start: WorkerStart, lent: Future[LentMemory] | None = None) -> Work
         event_waiter = EventWaiter()
         timeline = open_timeline(trace, torch.device(device.torch_name), event_waiter)
     mailbox = Mailbox(start, memory.worker_signals(start.peer, start.signal_fds), trace)
-    tell_of_warnings(mailbox.say)
+    show_warnings_to_user(mailbox.notify_user)
     computer = Computer(
         partial(_make_members, start),
         start.layout,
         device,
         Faults(device, start.peer.incarnation),
         _make_batch_loader(start, device, event_waiter, timeline),
-        partial(_make_exchange, start, memory, event_waiter, timeline, lent),
+        partial(_make_exchange, start, memory, event_waiter, timeline, exported),
         trace=trace,
         total_steps=start.total_steps,
         dense_products=start.dense_products,
@@ -81,7 +81,7 @@ def assemble(start: WorkerStart, lent: Future[LentMemory] | None = None) -> Work
     # After the models were made: their weights' memory, replaced by shared memory, has gone back to the system.
     _native.keep_freed_memory()  # or every large activation costs fresh pages
     if computer.how:
-        mailbox.say(computer.how)
+        mailbox.notify_user(computer.how)
     return Worker(start, memory, mailbox, computer, copies_batches=event_waiter is not None)
 
 
@@ -118,7 +118,7 @@ def _make_exchange(
     memory: Memory,
     event_waiter: EventWaiter | None,
     timeline: Timeline,
-    lent: Future[LentMemory] | None,
+    exported: Future[ExportedMemory] | None,
     model: nn.Module,
     device: torch.device,
 ) -> WorkerExchange:
@@ -133,13 +133,13 @@ def _make_exchange(
         return HostWorker(model, layout, halves=halves, slots=slots, average=average)
     plan, slot_nbytes, streams = layout.plan, layout.slot_plan.nbytes, Streams.of(device)
     weights: DeviceWeights
-    if start.borrows:
-        borrowed = _borrow_memory(start, device) if lent is None else lent.result()
-        if borrowed.queues is not None:
-            streams = replace(streams, outward=borrowed.queues.writing, stepping=borrowed.queues.stepping)
+    if start.imports_memory:
+        imported = _import_memory(start, device) if exported is None else exported.result()
+        if imported.queues is not None:
+            streams = replace(streams, outward=imported.queues.writing, stepping=imported.queues.stepping)
         crash_point("worker.memory_borrowed")
-        weights = MappedWeights(model, plan, streams, pieces(borrowed.weights, plan.nbytes))
-        places = pieces(borrowed.slots, slot_nbytes)
+        weights = MappedWeights(model, plan, streams, split_memory(imported.weights, plan.nbytes))
+        places = split_memory(imported.slots, slot_nbytes)
     else:
         weights = CopiedWeights(model, plan, streams, halves, average)
         places = [torch.from_numpy(slot[:slot_nbytes]) for slot in slots]
@@ -155,8 +155,8 @@ def _make_exchange(
     )
 
 
-def _borrow_memory(start: WorkerStart, device: torch.device) -> LentMemory:
+def _import_memory(start: WorkerStart, device: torch.device) -> ExportedMemory:
     """Maps the device memory that the coordinator's process exports to this worker."""
     shared = shared_memory_of(device.type)
     assert shared is not None, f"memory of {device} can't be shared"
-    return borrow(start.address_key, start.coordinator, device, shared)
+    return import_memory(start.address_key, start.coordinator, device, shared)

@@ -114,7 +114,7 @@ class Mailbox(threading.Thread):
         if waited_for:
             self._to_say.set()
 
-    def say(self, text: str) -> None:
+    def notify_user(self, text: str) -> None:
         """Sends the run's user a line. Safe from any thread, also before this one is started."""
         self._notices.append(text)
         self._to_say.set()

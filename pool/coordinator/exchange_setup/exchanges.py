@@ -18,9 +18,9 @@ from pool.device.precision import choose_computing
 from pool.device.shared_memory import shared_memory_of
 from pool.device.startup import naming_lost_devices, open_device, own_devices
 from pool.exchange.device.coordinator import DeviceCoordinator
-from pool.exchange.device.homes import Homes, Piece, place_pieces
-from pool.exchange.device.lender import Lender
-from pool.exchange.device.store import DeviceStore, LentMemory
+from pool.exchange.device.memory_exporter import MemoryExporter
+from pool.exchange.device.owners import DeviceStores, ShardKey, assign_owners
+from pool.exchange.device.store import DeviceStore, ExportedMemory
 from pool.exchange.groups import Contribution, Groups
 from pool.exchange.host.coordinator import HostCoordinator
 from pool.exchange.host.other_sums import OtherSums
@@ -50,12 +50,12 @@ class Exchanges:
         memory: Memory,
         shortcut: CoordinatorSignals,
         devices: Sequence[torch.device],
-        lent: Future[LentMemory] | None = None,
+        exported: Future[ExportedMemory] | None = None,
     ) -> None:
-        """Makes each member's end of the exchange. `devices`: as `devices_of` returns them. `lent`: if the only worker
-        is a thread of this process, receives the device memory that it uses."""
+        """Makes each member's end of the exchange. `devices`: as `devices_of` returns them. `exported`: if the only
+        worker is a thread of this process, receives the device memory that it uses."""
         self._start = start
-        self._lent = lent
+        self._exported = exported
         self._devices = devices
         self._memory = memory
         self._shortcut = shortcut
@@ -70,7 +70,7 @@ class Exchanges:
             for slot, place in enumerate(memory.gradient_slots(worker))
         }
         self._host = HostMemory(memory.weight_halves(), gradient_slots, memory.average())
-        self.lender: Lender | None = None  # exports device memory to workers in other processes
+        self.memory_exporter: MemoryExporter | None = None  # exports device memory to workers in other processes
         self.copies: Copies = InHostMemory()  # makes copies of the run's state for snapshots
         make = self._on_device() if start.exchange.on_device else self._on_host
         parts = enumerate(start.layout.parts)
@@ -116,25 +116,25 @@ class Exchanges:
             )
             for device in devices
         ]
-        homes = Homes(stores, exchange.workers)
+        device_stores = DeviceStores(stores, exchange.workers)
         self.copies = FromDevices(devices)
-        if self._lent is not None:
+        if self._exported is not None:
             (worker,) = exchange.workers_there
-            self._lent.set_result(homes.lend(worker, self._start.peer.incarnation))
+            self._exported.set_result(device_stores.export_memory(worker, self._start.peer.incarnation))
             crash_point("coordinator.memory_lent")
         elif shared is not None and exchange.workers_there:
-            self.lender = Lender(self._start.address_key, self._start.peer, homes, shared)
-        return partial(self._of_devices, homes, place_pieces(layout.plans, len(devices)))
+            self.memory_exporter = MemoryExporter(self._start.address_key, self._start.peer, device_stores, shared)
+        return partial(self._of_devices, device_stores, assign_owners(layout.plans, len(devices)))
 
     def _of_devices(
-        self, homes: Homes, placed: Sequence[Mapping[Piece, int]], member: int, part: Part
+        self, device_stores: DeviceStores, owners: Sequence[Mapping[ShardKey, int]], member: int, part: Part
     ) -> CoordinatorExchange:
-        """Makes the coordinator's end of an exchange on devices, for one member. `placed`: by member, the device of
-        each part of its parameters."""
+        """Makes the coordinator's end of an exchange on devices, for one member. `owners`: by member, the device of
+        each shard of its parameters."""
         return DeviceCoordinator(
             part,
-            homes,
-            placed[member],
+            device_stores,
+            owners[member],
             touched_rows=partial(self._touched_rows, member),
             publish=self._shortcut.publish,
             remote=self._host.of(part) if self._host.halves else None,

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from pool.coordinator.update.changed_rows import ChangedRows
-from pool.exchange.interface import PieceMemory
+from pool.exchange.interface import ShardMemory
 from pool.kernels.fold import Addend, Touched, union
 
 _NONE: Touched = np.zeros(0, np.uint32)
@@ -45,7 +45,7 @@ class StepsInPlace:
 
     written = None
 
-    def __init__(self, memory: PieceMemory) -> None:
+    def __init__(self, memory: ShardMemory) -> None:
         self._memory = memory
         self._equal = False  # True: the new version is a copy of the old one
 
@@ -71,7 +71,7 @@ class WritesAll:
 
     written = None
 
-    def __init__(self, memory: PieceMemory) -> None:
+    def __init__(self, memory: ShardMemory) -> None:
         self._memory = memory
 
     def ahead(self, version: int) -> None:
@@ -95,7 +95,7 @@ class WritesTouchedRows:
     are there, only those of them that are not written again.
     """
 
-    def __init__(self, memory: PieceMemory, rows: int, changes: ChangedRows) -> None:
+    def __init__(self, memory: ShardMemory, rows: int, changes: ChangedRows) -> None:
         """Makes the copier for one part of a table. `memory`, `rows`: of the part, and how many rows it has. `changes`:
         records all rows that are written."""
         self._memory = memory

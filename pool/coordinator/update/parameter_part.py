@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from pool.coordinator.update.copy_over import CarryOver
 from pool.exchange.groups import Contribution
-from pool.exchange.interface import PieceMemory
+from pool.exchange.interface import ShardMemory
 from pool.kernels.fold import Addend, Touched
 from pool.kernels.tree import join_into_nodes
 
@@ -21,7 +21,7 @@ class ParameterPart:
     always whole nodes of that tree.
     """
 
-    def __init__(self, index: int, parameter: nn.Parameter, memory: PieceMemory, carry: CarryOver) -> None:
+    def __init__(self, index: int, parameter: nn.Parameter, memory: ShardMemory, carry: CarryOver) -> None:
         """Makes a part with an empty sum. `index`: of the parameter in the plan. `parameter`: the tensor that the
         optimizer steps. `carry`: copies unchanged weights."""
         self.index = index

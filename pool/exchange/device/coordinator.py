@@ -1,6 +1,6 @@
 """The coordinator's end of an exchange on one device or several.
 
-Each part of the weights has an owner, the device called its home. There its gradients are added up and it is stepped,
+Each part of the weights has an owner, a device. There its gradients are added up and it is stepped,
 and from there its next version is copied to the other devices. A worker on one of the devices writes its gradient slots
 there, and gradients of parts that another device owns are copied when they are added up. A worker on any other device
 writes its slots in host memory, the touched rows of a table one after the other. For such workers a version of the
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from pool.crash_points import crash_point
-from pool.exchange.device.homes import Homes, Piece
+from pool.exchange.device.owners import DeviceStores, ShardKey
 from pool.exchange.device.store import DeviceStore
 from pool.exchange.groups import Contribution
 from pool.exchange.host_memory import HostMemory
@@ -33,8 +33,8 @@ class DeviceCoordinator:
     def __init__(
         self,
         part: Part,
-        homes: Homes,
-        placed: Mapping[Piece, int],
+        stores: DeviceStores,
+        placed: Mapping[ShardKey, int],
         *,
         touched_rows: TouchedRows,
         publish: Callable[[int], None],
@@ -42,14 +42,14 @@ class DeviceCoordinator:
     ) -> None:
         """Makes views of the memory of one member on all devices.
 
-        `part`: the member's; `homes`: the memory of all devices; `placed`: index of the owning device, by part;
+        `part`: the member's; `stores`: the memory of all devices; `placed`: index of the owning device, by part;
         `touched_rows`: returns the rows that a contribution touches; `publish`: announces a complete version to
         workers; `remote`: the member's page-locked memory for workers on other devices, None if there are none. In its
         slots the touched rows of a table lie one after the other.
         """
         self.plan = plan = part.plan
         self.part = part
-        self.homes = homes
+        self.stores = stores
         self.touched_rows = touched_rows
         self.read_nbytes = 0
         self._placed = placed
@@ -57,22 +57,22 @@ class DeviceCoordinator:
         slots = {} if remote is None else remote.slots
         self._remote_slots = {place: torch.from_numpy(slot) for place, slot in slots.items()}
         self._publish = publish
-        self._halves = [[half[part.bytes] for half in store.halves] for store in homes.stores]
+        self._halves = [[half[part.bytes] for half in store.halves] for store in stores.all]
         self._weights = [[views_of(half, plan.parameters) for half in halves] for halves in self._halves]
         self._buffers = [views_of(half, plan.buffers) for half in self._halves[0]]
-        self._averages = [store.average[part.bytes] for store in homes.stores if store.average is not None]
+        self._averages = [store.average[part.bytes] for store in stores.all if store.average is not None]
         tensors = (*plan.parameters, *plan.buffers)
         self._average = views_of(self._averages[0], tensors) if self._averages else []
-        self.given_out: set[Piece] = set()  # parts of the version in progress that are sent to all devices
+        self.given_out: set[ShardKey] = set()  # parts of the version in progress that are sent to all devices
         self._numbers: dict[tuple[DeviceStore, str, tuple[int, ...]], Tensor] = {}  # touched rows, of this step
 
-    def piece(self, bucket: Bucket, parameter: int) -> DevicePiece:
-        home = self._placed[bucket, parameter]
+    def shard(self, bucket: Bucket, parameter: int) -> DeviceShard:
+        owner = self._placed[ShardKey(bucket, parameter)]
         places = [[rows_of(of_version[parameter], bucket) for of_version in of_home] for of_home in self._weights]
         copies = [
-            (store, place) for i, (store, place) in enumerate(zip(self.homes.stores, places, strict=True)) if i != home
+            (store, place) for i, (store, place) in enumerate(zip(self.stores.all, places, strict=True)) if i != owner
         ]
-        return DevicePiece(self, bucket, parameter, self.homes.stores[home], places[home], copies)
+        return DeviceShard(self, bucket, parameter, self.stores.all[owner], places[owner], copies)
 
     def weights(self, version: int) -> Sequence[Tensor]:
         return self._weights[0][version % 2]
@@ -85,26 +85,26 @@ class DeviceCoordinator:
 
     def buffers_of(self, contribution: Contribution) -> Sequence[Tensor]:
         buffers = views_of(self.slot(contribution), self.part.slot_plan.buffers)
-        self.homes.first.used()
-        return [self.brought(tensor, contribution, self.homes.first) for tensor in buffers]
+        self.stores.first.used()
+        return [self.brought(tensor, contribution, self.stores.first) for tensor in buffers]
 
     def settle(self) -> None:
-        self.homes.settle()
+        self.stores.wait_until_complete()
 
     def gather(self) -> None:
-        self.homes.first.received()
+        self.stores.first.received()
 
     def give_out(self, version: int) -> None:
         self._numbers.clear()
-        first, half = self.homes.first, version % 2
+        first, half = self.stores.first, version % 2
         first.used()
-        if len(self.homes.stores) > 1:
+        if len(self.stores.all) > 1:
             self._give_out_rest(half)
         if self._remote is not None:
             first.download(torch.from_numpy(self._remote.halves[half]), self._halves[0][half])
 
     def give_out_average(self) -> None:
-        first = self.homes.first
+        first = self.stores.first
         first.used()
         if not self._averages:
             return
@@ -115,7 +115,7 @@ class DeviceCoordinator:
 
     def publish(self, version: int) -> None:
         crash_point("coordinator.version_queued")
-        self.homes.settle()
+        self.stores.wait_until_complete()
         self._publish(version)
 
     def newest(self, version: int) -> bytes:
@@ -124,25 +124,25 @@ class DeviceCoordinator:
     def slot(self, contribution: Contribution) -> Tensor:
         """Returns the member's part of a contribution's slot, uint8, laid out by `Part.slot_plan`, on the worker's
         device or in host memory."""
-        if (store := self.homes.of_worker.get(contribution.worker)) is not None:
+        if (store := self.stores.of_worker.get(contribution.worker)) is not None:
             return store.slot(contribution.worker, contribution.incarnation, contribution.slot)[self.part.slot_bytes]
         return self._remote_slots[contribution.worker, contribution.slot]
 
-    def brought(self, gradient: Tensor, contribution: Contribution, home: DeviceStore) -> Tensor:
-        """Returns a part of a contribution's gradient slot in memory of the device `home`, for its current stream.
+    def brought(self, gradient: Tensor, contribution: Contribution, owner: DeviceStore) -> Tensor:
+        """Returns a part of a contribution's gradient slot in memory of the device `owner`, for its current stream.
 
         The part is copied if it lies on another device or in host memory.
         """
-        store = self.homes.of_worker.get(contribution.worker)
+        store = self.stores.of_worker.get(contribution.worker)
         if store is None:
-            return home.upload(gradient)
-        return gradient if store is home else home.fetch(gradient, store)
+            return owner.upload(gradient)
+        return gradient if store is owner else owner.fetch(gradient, store)
 
-    def numbers(self, contribution: Contribution, field: str, home: DeviceStore) -> Tensor:
-        """Returns the numbers of the table rows that a contribution touches, in memory of the device `home`."""
-        key = home, field, contribution.batches
+    def numbers(self, contribution: Contribution, field: str, owner: DeviceStore) -> Tensor:
+        """Returns the numbers of the table rows that a contribution touches, in memory of the device `owner`."""
+        key = owner, field, contribution.batches
         if key not in self._numbers:
-            self._numbers[key] = home.upload(torch.from_numpy(self.touched_rows(contribution, field)))
+            self._numbers[key] = owner.upload(torch.from_numpy(self.touched_rows(contribution, field)))
         return self._numbers[key]
 
     def _give_out_rest(self, half: int) -> None:
@@ -151,7 +151,7 @@ class DeviceCoordinator:
 
         `half`: version mod 2.
         """
-        for bucket, parameter in (piece for piece in self._placed if piece not in self.given_out):
+        for bucket, parameter in (key for key in self._placed if key not in self.given_out):
             self._to_others([rows_of(weights[half][parameter], bucket) for weights in self._weights])
         self.given_out.clear()
         if self.plan.buffers:
@@ -161,26 +161,26 @@ class DeviceCoordinator:
     def _to_others(self, places: Sequence[Tensor]) -> None:
         """Copies from the first device to the same place on each of the other devices. `places`: one place for each
         device."""
-        if others := list(zip(self.homes.stores[1:], places[1:], strict=True)):
-            self.homes.first.send(places[0], others)
+        if others := list(zip(self.stores.all[1:], places[1:], strict=True)):
+            self.stores.first.send(places[0], others)
 
 
-class DevicePiece:
-    """Implements `PieceMemory` in memory of devices."""
+class DeviceShard:
+    """Implements `ShardMemory` in memory of devices."""
 
     def __init__(
         self,
         exchange: DeviceCoordinator,
         bucket: Bucket,
         parameter: int,
-        home: DeviceStore,
+        owner: DeviceStore,
         weights: Sequence[Tensor],
         copies: Sequence[tuple[DeviceStore, Sequence[Tensor]]],
     ) -> None:
-        """Describes the memory of one part. `home`: the store of the device that owns it; `weights`: both versions
+        """Describes the memory of one part. `owner`: the store of the device that owns it; `weights`: both versions
         there; `copies`: both versions on each other device."""
         self._exchange = exchange
-        self._store = home
+        self._store = owner
         self._bucket = bucket
         self._parameter = parameter
         self._number = exchange.part.first_parameter + parameter
@@ -256,11 +256,11 @@ class DevicePiece:
         elif len(rows) > 0:
             numbers = self._uploaded(rows.astype(np.int64) - self.first_row, self._store)
             self._store.send(made.index_select(0, numbers), places, numbers)
-        self._exchange.given_out.add((self._bucket, self._parameter))
+        self._exchange.given_out.add(ShardKey(self._bucket, self._parameter))
         crash_point("coordinator.piece_given_out")
 
     def overwritten(self) -> None:
-        self._exchange.given_out.discard((self._bucket, self._parameter))
+        self._exchange.given_out.discard(ShardKey(self._bucket, self._parameter))
 
     def _addend(self, contribution: Contribution) -> Addend:
         """Returns the part's gradient in a contribution's slot as an addend on the owning device, copied there if need

@@ -35,7 +35,7 @@ class Queues:
 
 
 @dataclass(frozen=True)
-class LentMemory:
+class ExportedMemory:
     """The part of the coordinator's memory on a device that one worker uses, uint8."""
 
     weights: Tensor  # both versions of nbytes each, then their average if the run has one; the worker only reads them
@@ -72,14 +72,14 @@ class DeviceStore:
         self._gradient_slots = gradient_slots
         self._slot_nbytes = nbytes if slot_nbytes is None else slot_nbytes
         self._weights = self._allocated(2 + averages, nbytes, "versions of the weights")
-        self._lent: dict[tuple[int, int], LentMemory] = {}  # by worker and incarnation
+        self._exported: dict[tuple[int, int], ExportedMemory] = {}  # by worker and incarnation
         self._inward = torch.Stream(device=device)  # copies here what is added up, from host and other devices
         self._lending = torch.Stream(device=device)  # copies gradients that are added up on another device
         self._outward = torch.Stream(device=device)  # copies what was stepped here to the host and to other devices
         self._arriving = torch.Stream(device=device)  # writes here what was stepped on another device
         self._queues = Queues(self.here, torch.Stream(device=device)) if in_one_process else None
         self._kept: list[object] = []
-        self.is_settled = True
+        self.is_idle = True
 
     @property
     def here(self) -> torch.Stream:
@@ -89,30 +89,30 @@ class DeviceStore:
     @property
     def halves(self) -> list[Tensor]:
         """Returns the memory of the versions with even and with odd numbers, uint8 [nbytes] each."""
-        return pieces(self._weights, self._nbytes)[:2]
+        return split_memory(self._weights, self._nbytes)[:2]
 
     @property
     def average(self) -> Tensor | None:
         """Returns the memory of the averaged weights, uint8 [nbytes], or None if the run has none."""
-        return next(iter(pieces(self._weights, self._nbytes)[2:]), None)
+        return next(iter(split_memory(self._weights, self._nbytes)[2:]), None)
 
-    def lend(self, worker: int, incarnation: int) -> LentMemory:
+    def export_memory(self, worker: int, incarnation: int) -> ExportedMemory:
         """Returns the memory for one incarnation (life) of a worker, and allocates its gradient slots the first time.
 
         Raises ResourceError if the device has too little memory, or the error that the device has failed with.
         """
         key = worker, incarnation
-        if key not in self._lent:
+        if key not in self._exported:
             slots = self._allocated(self._gradient_slots, self._slot_nbytes, f"the gradient slots of worker {worker}")
-            self._lent[key] = LentMemory(self._weights, slots, self._queues)
+            self._exported[key] = ExportedMemory(self._weights, slots, self._queues)
             self.wait()  # until the slots are zeroed: from now on nobody else writes them
-        return self._lent[key]
+        return self._exported[key]
 
     def slot(self, worker: int, incarnation: int, number: int) -> Tensor:
         """Returns one gradient slot of a worker's incarnation, uint8 [slot_nbytes], for use on the current stream."""
         if self._queues is not None:
             self.here.wait_stream(self._queues.writing)
-        return self._lent[worker, incarnation].slots[number * self._slot_nbytes :][: self._slot_nbytes]
+        return self._exported[worker, incarnation].slots[number * self._slot_nbytes :][: self._slot_nbytes]
 
     def upload(self, host: Tensor) -> Tensor:
         """Returns a copy of host memory on the device, for the current stream. `host` is contiguous, and must stay
@@ -175,7 +175,7 @@ class DeviceStore:
         """Notes that work was queued since the last `wait`, and keeps the tensors that the work uses until the next
         one."""
         self._kept.extend(tensors)
-        self.is_settled = False
+        self.is_idle = False
 
     def wait(self, others: Sequence[DeviceStore] = ()) -> None:
         """Blocks until all that was queued on this device, and on the devices of `others`, is done.
@@ -186,7 +186,7 @@ class DeviceStore:
         if self._queues is not None:
             record_host_event(self._inward, spins=self._spins).synchronize()
             self._kept.clear()
-            self.is_settled = True
+            self.is_idle = True
             return
         stores, here = (self, *others), self.here
         for store in stores:
@@ -197,10 +197,10 @@ class DeviceStore:
             store.here.query()  # raises if the device has failed: the wait above may not notice that
         for store in stores:
             store._kept.clear()
-            store.is_settled = True
+            store.is_idle = True
 
     def _allocated(self, count: int, nbytes: int, what: str) -> Tensor:
-        """Returns zeros for `count` pieces of `nbytes` bytes. Raises ResourceError, naming `what` they are for, if
+        """Returns zeros for `count` parts of `nbytes` bytes. Raises ResourceError, naming `what` they are for, if
         memory is too little."""
         try:
             return self._allocate(self.device, count * nbytes).zero_()
@@ -213,6 +213,6 @@ class DeviceStore:
             ) from None
 
 
-def pieces(memory: Tensor, nbytes: int) -> list[Tensor]:
-    """Cuts memory into equal pieces of `nbytes` bytes, in order."""
+def split_memory(memory: Tensor, nbytes: int) -> list[Tensor]:
+    """Cuts memory into equal parts of `nbytes` bytes, in order."""
     return [memory[begin : begin + nbytes] for begin in range(0, len(memory), nbytes)]

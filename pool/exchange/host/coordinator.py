@@ -56,8 +56,8 @@ class HostCoordinator:
         self._member = member
         self.read_nbytes = 0
 
-    def piece(self, bucket: Bucket, parameter: int) -> HostPiece:
-        return HostPiece(self, self._plan, bucket, parameter, self._gradients)
+    def shard(self, bucket: Bucket, parameter: int) -> HostShard:
+        return HostShard(self, self._plan, bucket, parameter, self._gradients)
 
     def weights(self, version: int) -> Sequence[Tensor]:
         return self._weights[version % 2]
@@ -96,8 +96,8 @@ class HostCoordinator:
         return self._sums[number]
 
 
-class HostPiece:
-    """Implements `PieceMemory` in host memory."""
+class HostShard:
+    """Implements `ShardMemory` in host memory."""
 
     def __init__(
         self,

@@ -20,7 +20,7 @@ from pool.exchange.tensors import torch_dtype
 from pool.kernels.fold import Addend
 from pool.protocol.messages import BucketSums, SumPlace
 
-_Piece = tuple[int, int]  # parameter, numbered through all members, and first row
+_ShardKey = tuple[int, int]  # parameter, numbered through all members, and first row
 
 
 class OtherSums:
@@ -30,7 +30,7 @@ class OtherSums:
         self._plan = layout.plan
         self._groups = groups
         self._buffers_of = [len(plan.buffers) for plan in layout.plans]
-        self._sums: dict[tuple[int, int], dict[_Piece, list[Addend]]] = {}  # by (step, machine)
+        self._sums: dict[tuple[int, int], dict[_ShardKey, list[Addend]]] = {}  # by (step, machine)
         self._buffers: dict[tuple[int, int], list[Tensor]] = {}  # of all members, by (step, machine)
 
     def put(self, machine: int, message: BucketSums, frames: Sequence[memoryview]) -> None:
@@ -41,7 +41,7 @@ class OtherSums:
         if not 0 <= message.bucket < len(self._plan.buckets):
             raise ProtocolError(f"bucket {message.bucket} of {len(self._plan.buckets)}")
         bucket, left = self._plan.buckets[message.bucket], list(frames)
-        found: dict[_Piece, list[Addend]] = {piece: [] for piece in self._pieces(bucket)}
+        found: dict[_ShardKey, list[Addend]] = {piece: [] for piece in self._pieces(bucket)}
         for place in message.sums:
             if (place.parameter, place.first_row) not in found:
                 raise ProtocolError(f"{place}: no piece of bucket {message.bucket}")
@@ -79,7 +79,7 @@ class OtherSums:
         assert contribution.machine is not None
         return self._groups.step_of(contribution.batches[0]), contribution.machine
 
-    def _pieces(self, bucket: Bucket) -> list[_Piece]:
+    def _pieces(self, bucket: Bucket) -> list[_ShardKey]:
         first_row = 0 if bucket.rows is None else bucket.rows[0]
         return [(parameter, first_row) for parameter in bucket.parameters]
 

@@ -170,7 +170,7 @@ class RunPlan:
             measured=planned.measured,
             metrics_every=config.train.metrics_every,
             total_steps=config.train.steps,
-            borrows=peer.index in planned.exchange.workers_there,
+            imports_memory=peer.index in planned.exchange.workers_there,
             fingerprint=planned.fingerprint,
         )
 

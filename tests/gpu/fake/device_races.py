@@ -51,7 +51,7 @@ class Remote(Race):
 
 @dataclass(frozen=True)
 class Shared(Race):
-    """It shows where pieces are shared out over two devices."""
+    """It shows where shards are divided over two devices."""
 
     kind: Kind = "shared"
 
@@ -73,7 +73,7 @@ DEVICE_RACES: tuple[DeviceRace, ...] = (
         "(store.here, store._arriving, store._outward)",
         "(store.here, store._arriving)",
     ),
-    Remote("nothing is ever waited for", "store", "        self.is_settled = False\n", ""),
+    Remote("nothing is ever waited for", "store", "        self.is_idle = False\n", ""),
     Local(
         "the host waits for each part that is added",
         "coordinator",
@@ -124,14 +124,14 @@ DEVICE_RACES: tuple[DeviceRace, ...] = (
         "of a step the first gradient alone is waited for",
         "store",
         "        if self._queues is not None:\n            self.here.wait_stream",
-        "        if self._queues is not None and self.is_settled:\n            self.here.wait_stream",
+        "        if self._queues is not None and self.is_idle:\n            self.here.wait_stream",
         mode="the worker's copies are late",
     ),
     OneProcess(
         "the worker is not told of the coordinator's streams",
         "store",
-        "LentMemory(self._weights, slots, self._queues)",
-        "LentMemory(self._weights, slots)",
+        "ExportedMemory(self._weights, slots, self._queues)",
+        "ExportedMemory(self._weights, slots)",
     ),
     OneProcess(
         "the worker waits for what the coordinator had queued when it began",
@@ -208,8 +208,8 @@ DEVICE_RACES: tuple[DeviceRace, ...] = (
     Local(
         "lists of rows of the batch before",
         "coordinator",
-        "key = home, field, contribution.batches",
-        "key = home, field, ()",
+        "key = owner, field, contribution.batches",
+        "key = owner, field, ()",
     ),
     # --- what goes to host memory ---
     Remote(
@@ -233,13 +233,13 @@ DEVICE_RACES: tuple[DeviceRace, ...] = (
     ),
     # --- who owns which memory ---
     Local(
-        "a worker's next life is lent the memory of the one before",
+        "a worker's next life gets the memory of the one before",
         "store",
         "key = worker, incarnation",
         "key = worker, 1",
     ),
     Local(
-        "memory is lent before it is made",
+        "memory is exported before it is made",
         "store",
         "            self.wait()  # until the slots are zeroed: from now on nobody else writes them\n",
         "",
@@ -265,13 +265,13 @@ DEVICE_RACES: tuple[DeviceRace, ...] = (
         mode="stepping is late",
     ),
     Shared(
-        "a piece goes to other devices before it is stepped",
+        "a shard goes to other devices before it is stepped",
         "store",
         "        self._outward.wait_stream(self.here)\n        with self._outward:\n            rows",
         "        with self._outward:\n            rows",
     ),
     Shared(
-        "memory of a piece on its way is used again before it is copied",
+        "memory of a shard on its way is used again before it is copied",
         "store",
         "        with self._outward:\n            rows",
         "        with self._lending:\n            rows",
@@ -283,13 +283,13 @@ DEVICE_RACES: tuple[DeviceRace, ...] = (
         "there.copy_(gradient, non_blocking=True)",
     ),
     Shared(
-        "a piece is copied to another device from memory that it can't use",
+        "a shard is copied to another device from memory that it can't use",
         "store",
         "rows = made.clone() if numbers is None else made",
         "rows = made",
     ),
     Shared(
-        "a piece is copied to memory of another device that this one can't use",
+        "a shard is copied to memory of another device that this one can't use",
         "store",
         "place.copy_(arrived)",
         "place.copy_(rows)",
@@ -302,9 +302,9 @@ DEVICE_RACES: tuple[DeviceRace, ...] = (
     ),
     Shared(
         "a version is published when the first device has stepped its share",
-        "homes",
-        "unsettled[0].wait(unsettled[1:])",
-        "[store.wait() for store in unsettled[:1]]",
+        "owners",
+        "busy[0].wait(busy[1:])",
+        "[store.wait() for store in busy[:1]]",
     ),
     Shared(
         "gradients that another device still adds up are overwritten",
@@ -316,17 +316,17 @@ DEVICE_RACES: tuple[DeviceRace, ...] = (
     Shared(
         "a task changes what has not come from other devices yet",
         "coordinator",
-        "        self.homes.first.received()\n",
+        "        self.stores.first.received()\n",
         "        pass\n",
     ),
     Shared(
         "what a task has changed does not go to other devices",
         "coordinator",
-        "        self._exchange.given_out.discard((self._bucket, self._parameter))\n",
+        "        self._exchange.given_out.discard(ShardKey(self._bucket, self._parameter))\n",
         "        pass\n",
     ),
     Shared(
-        "of the version before a piece goes to other devices",
+        "of the version before a shard goes to other devices",
         "coordinator",
         "made, places = self.weights(version)",
         "made, places = self.weights(version - 1)",
@@ -398,7 +398,7 @@ def observed(code: Code, kind: Kind, mode: Mode, seed: int, wanted: Wanted) -> s
     for who in ("worker", "autograd"):
         if found.waits[who]:
             return f"the {who} waits for the device"
-    most = PER_STEP * STEPS + (kind != "remote")  # a part that is folded early, a version; the memory that is lent
+    most = PER_STEP * STEPS + (kind != "remote")  # a part that is folded early, a version; the memory that is exported
     if found.waits["coordinator"] > most:
         return f"the coordinator waits {found.waits['coordinator']} times, not {most}"
     if found.counted.pageable_copies:

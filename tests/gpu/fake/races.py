@@ -29,7 +29,7 @@ MODULES = {
     "batches": "pool.device.batches",
     "coordinator": "pool.exchange.device.coordinator",
     "copies": "pool.coordinator.exchange_setup.copies",
-    "homes": "pool.exchange.device.homes",
+    "owners": "pool.exchange.device.owners",
     "host": "pool.exchange.host.coordinator",
     "step": "pool.worker.compute",
     "store": "pool.exchange.device.store",

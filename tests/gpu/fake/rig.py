@@ -33,7 +33,7 @@ from pool.device.names import parse_device
 from pool.device.precision import DenseProducts
 from pool.device.timeline import NoTimeline, Timeline, open_timeline
 from pool.ensemble.member import Member
-from pool.exchange.device import coordinator, homes, store, weights, worker
+from pool.exchange.device import coordinator, owners, store, weights, worker
 from pool.exchange.device.weights import Streams
 from pool.exchange.groups import Contribution, Groups
 from pool.exchange.host import coordinator as host
@@ -93,7 +93,7 @@ class Code:
     batches: Any = batches
     coordinator: Any = coordinator
     copies: Any = copies
-    homes: Any = homes
+    owners: Any = owners
     host: Any = host
     step: Any = compute
     store: Any = store
@@ -395,10 +395,10 @@ class TakingRig(WorkerRig):
         plan = self._given.plan
         gradients = []
         for parameter in plan.buckets[bucket].parameters:
-            piece = self._taker.piece(plan.buckets[bucket], parameter)
+            shard = self._taker.shard(plan.buckets[bucket], parameter)
             out = rows_of(torch.zeros(plan.parameters[parameter].shape), plan.buckets[bucket]).clone()
-            taken = piece.take([Contribution(batches, 0, 0, slot, ())])
-            piece.fold(out, taken, scale=1.0, touched_only=False)
+            taken = shard.take([Contribution(batches, 0, 0, slot, ())])
+            shard.fold(out, taken, scale=1.0, touched_only=False)
             gradients.append(out)
         return gradients
 

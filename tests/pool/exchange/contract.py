@@ -19,7 +19,7 @@ from pool.exchange.groups import Contribution
 from pool.exchange.host.coordinator import HostCoordinator
 from pool.exchange.host.worker import HostWorker
 from pool.exchange.host_memory import HostMemory
-from pool.exchange.interface import CoordinatorExchange, GroupBatch, PieceMemory, WorkerExchange
+from pool.exchange.interface import CoordinatorExchange, GroupBatch, ShardMemory, WorkerExchange
 from pool.exchange.layout import Layout
 from pool.exchange.plan import Plan, TensorSpec, make_plan
 from pool.exchange.tensors import carried, trained
@@ -153,20 +153,20 @@ class Ends:
             if bucket.rows is not None:
                 self.worker.written(TABLE, bucket)
 
-    def pieces(self, parameter: int) -> list[PieceMemory]:
+    def shards(self, parameter: int) -> list[ShardMemory]:
         """The coordinator's, of all buckets that hold some of the parameter."""
         buckets = (bucket for bucket in self.plan.buckets if parameter in bucket.parameters)
-        return [self.coordinator.piece(bucket, parameter) for bucket in buckets]
+        return [self.coordinator.shard(bucket, parameter) for bucket in buckets]
 
     def sum_of(self, parameter: int, contributions: Sequence[Contribution], scale: float = 1.0) -> Array | None:
         """The coordinator's: the sum; rows that nobody touches are 0; None if there is no gradient."""
         parts = []
-        for piece in self.pieces(parameter):
-            addends = piece.take(contributions)
+        for shard in self.shards(parameter):
+            addends = shard.take(contributions)
             if not addends:
                 return None
-            piece.fold(piece.sum(0), addends, scale=scale, touched_only=False)
-            parts.append(numbers(piece.sum(0)))
+            shard.fold(shard.sum(0), addends, scale=scale, touched_only=False)
+            parts.append(numbers(shard.sum(0)))
         self.coordinator.settle()
         return np.concatenate(parts) if parameter == TABLE else parts[0]
 
@@ -286,10 +286,10 @@ def contributions_are_added_up_along_the_tree(make: MakeEnds) -> None:
             assert total is not None
             assert np.array_equal(total, wanted * np.float32(0.5)), parameter
             parts = []
-            for piece in ends.pieces(parameter):
-                early = piece.node(1, piece.take(contributions[:2]))
-                piece.fold(piece.sum(0), [early, *piece.take(contributions[2:])], scale=1.0, touched_only=False)
-                parts.append(numbers(piece.sum(0)))
+            for shard in ends.shards(parameter):
+                early = shard.node(1, shard.take(contributions[:2]))
+                shard.fold(shard.sum(0), [early, *shard.take(contributions[2:])], scale=1.0, touched_only=False)
+                parts.append(numbers(shard.sum(0)))
             ends.coordinator.settle()
             total = np.concatenate(parts) if parameter == TABLE else parts[0]
             assert np.array_equal(total, wanted), parameter
@@ -302,10 +302,10 @@ def rows_that_no_gradient_defines_are_left_alone_or_zero(make: MakeEnds) -> None
     contribution = ends.contribute([{TABLE: gradient}], [rows])
     for touched_only in (True, False):
         parts = []
-        for piece in ends.pieces(TABLE):
-            piece.sum(0).fill_(7.0)
-            piece.fold(piece.sum(0), piece.take([contribution]), scale=1.0, touched_only=touched_only)
-            parts.append(numbers(piece.sum(0)))
+        for shard in ends.shards(TABLE):
+            shard.sum(0).fill_(7.0)
+            shard.fold(shard.sum(0), shard.take([contribution]), scale=1.0, touched_only=touched_only)
+            parts.append(numbers(shard.sum(0)))
         wanted = np.full((ROWS, COLUMNS), 7.0 if touched_only else 0.0, np.float32)
         wanted[rows] = gradient
         assert np.array_equal(np.concatenate(parts), wanted)
@@ -361,7 +361,7 @@ def buffers_go_along_with_a_contribution(make: MakeEnds) -> None:
 
 
 def what_is_copied_over_and_stepped_piece_by_piece_is_the_next_version(make: MakeEnds) -> None:
-    """All of a piece, or of a table some rows, but not those that are stepped; then a task changes one of them."""
+    """All of a shard, or of a table some rows, but not those that are stepped; then a task changes one of them."""
     for rows_alone in (False, True):
         ends, draw = make(), random.Random(8)
         old = version_of(draw)
@@ -369,15 +369,15 @@ def what_is_copied_over_and_stepped_piece_by_piece_is_the_next_version(make: Mak
         ends.write(2, old)
         wanted = [np.array(each) for each in old]
         for parameter in (TABLE, DENSE, SCALAR):
-            for piece in ends.pieces(parameter):
-                _step(piece, parameter, wanted, rows_alone=rows_alone and parameter == TABLE)
+            for shard in ends.shards(parameter):
+                _step(shard, parameter, wanted, rows_alone=rows_alone and parameter == TABLE)
         ends.coordinator.gather()
         for place, tensor in zip(ends.coordinator.buffers(3), ends.coordinator.buffers(2), strict=True):
             place.copy_(tensor)
         ends.coordinator.weights(3)[DENSE].fill_(9.0)
         wanted[DENSE][:] = 9.0
-        for piece in ends.pieces(DENSE):
-            piece.overwritten()
+        for shard in ends.shards(DENSE):
+            shard.overwritten()
         ends.coordinator.give_out(3)
         ends.coordinator.publish(3)
         ends.worker.load(3)
@@ -386,23 +386,23 @@ def what_is_copied_over_and_stepped_piece_by_piece_is_the_next_version(make: Mak
         assert all(map(np.array_equal, ends.read_by_worker(), old)), "I3: workers may still read it"
 
 
-def _step(piece: PieceMemory, parameter: int, wanted: list[Array], *, rows_alone: bool) -> None:
+def _step(shard: ShardMemory, parameter: int, wanted: list[Array], *, rows_alone: bool) -> None:
     """Makes version 3 of it: row 2 of each part of the table, and all else that is copied, times 2."""
     if not rows_alone:
-        piece.copy_over(2)
-        piece.weights(3).mul_(2.0)
-        piece.give_out(3, None)
+        shard.copy_over(2)
+        shard.weights(3).mul_(2.0)
+        shard.give_out(3, None)
         if parameter == TABLE:
-            wanted[TABLE][piece.first_row :][: len(piece.weights(3))] *= 2.0
+            wanted[TABLE][shard.first_row :][: len(shard.weights(3))] *= 2.0
         else:
             wanted[parameter] *= 2.0
         return
-    assert piece.is_table
-    changed = np.arange(piece.first_row, piece.first_row + len(piece.weights(3)), dtype=np.uint16)
-    piece.copy_over(2, changed, but_not=changed[2:3])
-    piece.weights(3)[2] = 2.0 * piece.weights(2)[2]
-    piece.give_out(3, changed[2:3])
-    wanted[TABLE][piece.first_row + 2] *= 2.0
+    assert shard.is_table
+    changed = np.arange(shard.first_row, shard.first_row + len(shard.weights(3)), dtype=np.uint16)
+    shard.copy_over(2, changed, but_not=changed[2:3])
+    shard.weights(3)[2] = 2.0 * shard.weights(2)[2]
+    shard.give_out(3, changed[2:3])
+    wanted[TABLE][shard.first_row + 2] *= 2.0
 
 
 BEHAVIOURS: Sequence[Callable[[MakeEnds], None]] = (

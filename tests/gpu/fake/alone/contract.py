@@ -11,8 +11,8 @@ import torch
 
 from pool.device.event_waiter import EventWaiter
 from pool.exchange.device.coordinator import DeviceCoordinator
-from pool.exchange.device.homes import Homes, place_pieces
-from pool.exchange.device.store import DeviceStore, pieces
+from pool.exchange.device.owners import DeviceStores, assign_owners
+from pool.exchange.device.store import DeviceStore, split_memory
 from pool.exchange.device.weights import CopiedWeights, DeviceWeights, MappedWeights, Streams
 from pool.exchange.device.worker import DeviceWorker
 from tests.gpu.fake import fakegpu
@@ -28,7 +28,7 @@ OWNERS = {  # by kind: the coordinator's devices
 
 class DeviceEnds(Ends):
     """`host`: everything is exchanged in host memory; `local`: on the worker's device; `remote`: on another one;
-    `shared`: pieces are shared out over both."""
+    `shared`: shards are divided out over both."""
 
     device = "fakegpu:0"
 
@@ -44,9 +44,9 @@ class DeviceEnds(Ends):
         streams = Streams.of(torch.device(self.device))
         weights: DeviceWeights
         if is_lent:
-            lent = self.homes.lend(0, 1)
-            weights = MappedWeights(self.model, self.plan, streams, pieces(lent.weights, self.plan.nbytes))
-            slots = pieces(lent.slots, self.slot_nbytes)
+            exported = self.stores.export_memory(0, 1)
+            weights = MappedWeights(self.model, self.plan, streams, split_memory(exported.weights, self.plan.nbytes))
+            slots = split_memory(exported.slots, self.slot_nbytes)
         else:
             weights = CopiedWeights(self.model, self.plan, streams, self.halves, self.average)
             slots = [torch.from_numpy(slot[: self.slot_nbytes]) for slot in self.slots]
@@ -56,20 +56,20 @@ class DeviceEnds(Ends):
     def device_coordinator(self, *, is_lent: bool) -> DeviceCoordinator:
         stores = [
             DeviceStore(
-                torch.device(home),
+                torch.device(owner),
                 fakegpu.SharedMemory().allocate,
                 self.plan.nbytes,
                 SLOTS,
                 self.slot_nbytes,
                 averages=True,
             )
-            for home in OWNERS[self.kind]
+            for owner in OWNERS[self.kind]
         ]
-        self.homes = Homes(stores, [[0] if home == self.device else [] for home in OWNERS[self.kind]])
+        self.stores = DeviceStores(stores, [[0] if owner == self.device else [] for owner in OWNERS[self.kind]])
         return DeviceCoordinator(
             self.layout.parts[0],
-            self.homes,
-            place_pieces([self.plan], len(stores))[0],
+            self.stores,
+            assign_owners([self.plan], len(stores))[0],
             touched_rows=self.touched_rows,
             publish=self.published.append,
             remote=None if is_lent else self.host_memory,

@@ -65,8 +65,8 @@ def test_gradients_of_two_bytes_give_the_same_bits_wherever_they_are_exchanged()
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_coordinator_waits_once_a_step(kind: Any) -> None:
     found, _ = trained(kind, early=False)
-    lends = kind not in ("one process", "remote")  # memory, to the worker's second life
-    assert found.waits["coordinator"] == STEPS + lends
+    exports = kind not in ("one process", "remote")  # memory, to the worker's second life
+    assert found.waits["coordinator"] == STEPS + exports
 
 
 @pytest.mark.parametrize(("kind", "devices"), [("local", 1), ("one process", 1), ("shared", 2)])
