@@ -98,25 +98,25 @@ class Models:
             member.begin(step)
             member.show_average(step)
         for exchange in self._exchanges:
-            exchange.give_out_average()
+            exchange.send_average()
 
     def publish(self, version: int) -> None:
         """Lets the workers read a version of the weights, which must be complete. Raises what a device has failed
         with."""
         for exchange in self._exchanges:
-            exchange.give_out(version)
+            exchange.send_version(version)
         self._exchanges[0].publish(version)
 
     def settle(self) -> None:
         """Waits until sums that were begun no longer read any gradient slot, so that workers may write the slots again.
         On a device it returns earlier, and the workers' writes wait there. Raises what the device has failed with."""
         for exchange in self._exchanges:
-            exchange.settle()
+            exchange.wait_until_read()
 
     def newest(self) -> bytes:
         """Returns the bytes of the newest version of the weights of all members (networks of an ensemble), as they lie
         in memory."""
-        return b"".join(exchange.newest(self.version) for exchange in self._exchanges)
+        return b"".join(exchange.version_bytes(self.version) for exchange in self._exchanges)
 
     def folded(self, bucket: int) -> Iterator[tuple[int, int, Addend]]:
         """Yields the partial sums of a bucket's gradients in the step in progress. For each: the number of its
@@ -169,7 +169,7 @@ class Models:
         for member in self.members:
             member.show_average(self.version)
         for exchange in self._exchanges:
-            exchange.give_out_average()
+            exchange.send_average()
 
     @property
     def averaged(self) -> int:

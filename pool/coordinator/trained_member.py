@@ -132,7 +132,7 @@ class TrainedMember:
         If the action names no source, version step + 1 will have the buffers of version `step`."""
         self._buffers_taken = action.source is not None
         if action.source is not None:
-            self._copy_buffers(self._exchange.buffers_of(action.source), action.step + 1)
+            self._copy_buffers(self._exchange.contribution_buffers(action.source), action.step + 1)
 
     def freeze(self, step: int) -> None:
         """Ends the member's training. Both halves of the weights' memory hold version `step` from now on."""
@@ -154,7 +154,7 @@ class TrainedMember:
         self._buffers_taken = False
         if self.steps.whole is not None:
             self.steps.whole.step(step)
-        self._exchange.gather()
+        self._exchange.gather_version()
 
     def commit(self, step: int) -> None:
         """Runs the task's `after_step`, which may change version step + 1, and moves the learning rate schedule on.

@@ -21,8 +21,8 @@ contribution goes to. A slot has one owner at a time (I4):
 Weights. Version t lies in half t mod 2 of the memory, and the coordinator alone writes it (I3). A worker reads version
 t from `publish(t)` until its batches of step t have ended.
 
-A batch belongs to one contribution of its step. The rows that the contribution touches stay the same until `give_out`
-of the version that the step makes, so an implementation may cache what it derives from them until then.
+A batch belongs to one contribution of its step. The rows that the contribution touches stay the same until
+`send_version` of the version that the step makes, so an implementation may cache what it derives from them until then.
 
 Bits. Every implementation adds gradients along the tree of `pool.kernels.tree` (I2), and of a table it adds the touched
 rows alone.
@@ -60,38 +60,38 @@ class ShardMemory(Protocol):
     def weights(self, version: int) -> Tensor:
         """Returns the part's weights, of the newest complete version or of the version that follows it."""
 
-    def take(self, contributions: Sequence[Contribution]) -> list[Addend]:
+    def read_gradients(self, contributions: Sequence[Contribution]) -> list[Addend]:
         """Returns the part's gradients in these contributions (each those of a group of batches), to be read once.
 
         Contributions without a gradient of the part are left out.
         """
 
-    def sum(self, number: int) -> Tensor:
+    def sum_memory(self, number: int) -> Tensor:
         """Returns memory for a partial sum of the step in progress, shaped as the part.
 
         `number`: from 0 to below `pool.kernels.tree.most_nodes`, or `most_nodes_between` where several machines compute
         a run.
         """
 
-    def fold(self, out: Tensor, addends: Sequence[Addend], *, scale: float, touched_only: bool) -> None:
+    def reduce(self, out: Tensor, addends: Sequence[Addend], *, scale: float, touched_only: bool) -> None:
         """Reduces gradients: out = (sum of the addends, at least one) * scale.
 
         `out` may be the memory of one addend. Rows of a table that no addend defines stay as they are with
         `touched_only`, else they become zeros.
         """
 
-    def node(self, number: int, addends: Sequence[Addend]) -> Addend:
+    def reduce_node(self, number: int, addends: Sequence[Addend]) -> Addend:
         """Adds up all addends of one node of the summation tree, in the memory `sum(number)`. Returns the sum as an
         addend.
 
         One of the addends may lie in that memory already.
         """
 
-    def addend(self, place: int, total: Tensor, touched: Touched | None) -> Addend:
+    def make_addend(self, place: int, total: Tensor, touched: Touched | None) -> Addend:
         """Returns a sum as an addend at leaf `place` of the tree. `touched`: the rows of a table that the sum defines,
         None for all."""
 
-    def copy_over(
+    def copy_unchanged(
         self, version: int, rows: Touched | None = None, *, but_not: Touched | None = None, share: int = 1
     ) -> None:
         """Copies weights from a complete version to the next one, in every memory that holds the part.
@@ -100,15 +100,15 @@ class ShardMemory(Protocol):
         are not copied. Both lists ascend. `share`: starts only one in so many of the threads that would be worthwhile.
         """
 
-    def give_out(self, version: int, rows: Touched | None) -> None:
+    def send(self, version: int, rows: Touched | None) -> None:
         """Sends the part of a new version to all other memory that holds the part.
 
         `weights(version)` is written, or queued to be written, and the version is the one after the newest. `rows`: the
-        only rows of a table that were written since the last `copy_over`; None if it may be any.
+        only rows of a table that were written since the last `copy_unchanged`; None if it may be any.
         """
 
-    def overwritten(self) -> None:
-        """Marks the weights that `give_out` has sent as stale. A new version was written in their place, through
+    def mark_overwritten(self) -> None:
+        """Marks the weights that `send` has sent as stale. A new version was written in their place, through
         `CoordinatorExchange.weights`."""
 
 
@@ -133,39 +133,39 @@ class CoordinatorExchange(Protocol):
         Workers read the average from `publish` of a version that is validated until that validation has ended.
         """
 
-    def buffers_of(self, contribution: Contribution) -> Sequence[Tensor]:
+    def contribution_buffers(self, contribution: Contribution) -> Sequence[Tensor]:
         """Returns the model's buffers as the first batch of a step has left them, in the memory where that batch's
         worker has put them."""
 
-    def gather(self) -> None:
+    def gather_version(self) -> None:
         """Makes the newest version complete in the memory of `weights`, where it can then be read and changed.
 
-        Called when every part of the version was sent by `ShardMemory.give_out`, or written in `weights`.
+        Called when every part of the version was sent by `ShardMemory.send`, or written in `weights`.
         """
 
-    def settle(self) -> None:
+    def wait_until_read(self) -> None:
         """Waits until all gradients that were reduced have been read, so that their slots may be written again.
 
         Does not wait where the writer of the slots waits for this on the device. Raises the error that the device has
         failed with.
         """
 
-    def give_out(self, version: int) -> None:
+    def send_version(self, version: int) -> None:
         """Brings a version to the memory where workers read it. All of the version is written, or queued to be
         written."""
 
-    def give_out_average(self) -> None:
+    def send_average(self) -> None:
         """Brings the averaged weights to the memory where workers read them. They are written, or queued to be
         written."""
 
     def publish(self, version: int) -> None:
-        """Lets workers read a version, after `give_out` of all members.
+        """Lets workers read a version, after `send_version` for all members.
 
         Returns when the version is there, or where the worker waits for it on the device. Raises the error that the
         device has failed with.
         """
 
-    def newest(self, version: int) -> bytes:
+    def version_bytes(self, version: int) -> bytes:
         """Returns the bytes of a whole version, in the plan's layout."""
 
 
@@ -180,7 +180,7 @@ class GroupBatch:
 class WorkerExchange(Protocol):
     """A worker's end of an exchange. It replaces the tensors of the one model that it was made with."""
 
-    puts_rows: bool  # a table's touched rows are passed to `put`; else they are written in the memory of `rows`
+    uses_compact_rows: bool  # a table's touched rows are passed to `put_gradient`; else to `gradient_memory`
 
     def load(self, version: int) -> None:
         """Gives the model's parameters and buffers the values of a complete version."""
@@ -188,31 +188,31 @@ class WorkerExchange(Protocol):
     def load_average(self, version: int) -> None:
         """Gives the model's parameters and buffers the averaged weights that are validated with this version."""
 
-    def forget(self) -> None:
+    def forget_version(self) -> None:
         """Forgets which version was loaded. After the coordinator's death that may be one that was never completed."""
 
-    def begin(self, slot: int, batches: Sequence[GroupBatch]) -> None:
+    def start_contribution(self, slot: int, batches: Sequence[GroupBatch]) -> None:
         """Begins a contribution in a slot of the worker's own: the sum of the gradients of these batches, left to
         right.
 
         For each batch the caller then calls `load`, `begin_batch`, and the methods that take its gradients.
         """
 
-    def begin_batch(self) -> None:
+    def start_batch(self) -> None:
         """Begins the next batch of the contribution."""
 
-    def put(self, parameter: int, gradient: Tensor) -> Tensor | bool:
+    def put_gradient(self, parameter: int, gradient: Tensor) -> Tensor | bool:
         """Takes a parameter's gradient of this batch; of a table the touched rows, one after the other.
 
         Nobody changes the gradient afterwards. Returns whether all of it is finite: a bool, or a tensor that `read`
         turns into one.
         """
 
-    def rows(self, parameter: int) -> Tensor:
+    def gradient_memory(self, parameter: int) -> Tensor:
         """Returns the memory for a table's gradient, in which the rows that the batch touches are to be written. Called
         once a batch."""
 
-    def written(self, parameter: int, bucket: Bucket) -> None:
+    def mark_written(self, parameter: int, bucket: Bucket) -> None:
         """Notes that the table's rows of a bucket are written in the memory that `rows` returned."""
 
     def hand_over(self, bucket: Bucket, on_done: Callable[[], object]) -> Mapping[int, Tensor | bool]:
@@ -226,9 +226,9 @@ class WorkerExchange(Protocol):
     def put_buffers(self) -> None:
         """Adds the model's buffers to the contribution."""
 
-    def read(self, losses: Tensor, flags: Sequence[Tensor]) -> tuple[list[float], list[bool]]:
+    def read_results(self, losses: Tensor, flags: Sequence[Tensor]) -> tuple[list[float], list[bool]]:
         """Ends a contribution. Returns losses and flags as numbers, in the order of the calls.
 
-        `flags`: what `put` and `hand_over` returned. Returns when the coordinator can read all that was handed over,
-        and nothing reads weights or batches any more. Raises the error that the device has failed with.
+        `flags`: what `put_gradient` and `hand_over` returned. Returns when the coordinator can read all that was handed
+        over, and nothing reads weights or batches any more. Raises the error that the device has failed with.
         """

@@ -265,7 +265,7 @@ class Computer:
                 for member, arrays in zip(self._members, collected, strict=True)
             ]
         self._settle("validate" if collected[0] else "loss")
-        return self._exchange.read(torch.stack([loss.reshape(()) for loss in losses]), ())[0]
+        return self._exchange.read_results(torch.stack([loss.reshape(()) for loss in losses]), ())[0]
 
     def _measure_one(
         self, member: Member, batch: TensorBatch, progress: Progress, arrays: Mapping[str, npt.NDArray[Any]]
@@ -286,7 +286,7 @@ class Computer:
     def forget_weights(self) -> None:
         """Forgets weights and batches that were copied to the device. After the coordinator's death they may be of a
         version that was never completed."""
-        self._exchange.forget()
+        self._exchange.forget_version()
         self._prepared = {}
 
     def _load(self, slot: Slot, version: int, attempt: int, schema: BatchSchema | None = None) -> TensorBatch:

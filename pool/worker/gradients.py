@@ -72,7 +72,7 @@ class GradientWriter:
             parameter.register_post_accumulate_grad_hook(self._accumulated)  # type: ignore[no-untyped-call]
         self._tables: set[torch.Tensor] = set()  # weights whose gradient comes through the sink
         for table in row_sparse_tables(model):
-            if exchange.puts_rows:
+            if exchange.uses_compact_rows:
                 table.rows_sink = self
             else:
                 table.gradient_sink = self
@@ -83,7 +83,7 @@ class GradientWriter:
     ) -> None:
         """Begins a group of batches whose gradients are added up in gradient slot `slot`. `announce`: called with each
         bucket as it completes. `frozen`: members that are not trained, whose gradients are not waited for."""
-        self._exchange.begin(slot, batches)
+        self._exchange.start_contribution(slot, batches)
         self._left = list(batches)
         self._announce = announce
         self._frozen = frozen
@@ -94,7 +94,7 @@ class GradientWriter:
     def begin_batch(self) -> Collection[int]:
         """Begins the next batch of the group, before its forward. Returns the members (networks of an ensemble) that
         take no part in it."""
-        self._exchange.begin_batch()
+        self._exchange.start_batch()
         self._batch += 1
         self._missing = [set(bucket.parameters) for bucket in self._plan.buckets]
         out = {*self._frozen, *self._left[0].left_out}
@@ -144,7 +144,7 @@ class GradientWriter:
         If a parameter's gradients are finite in all batches but their rounded sum is not, the last batch is blamed.
         """
         later = [check.finite for check in self._checks if isinstance(check.finite, torch.Tensor)]
-        numbers, results = self._exchange.read(losses.flatten(), later)
+        numbers, results = self._exchange.read_results(losses.flatten(), later)
         arrived = iter(results)
         flags: list[dict[int, bool]] = [{} for _ in range(self._batch + 1)]
         too_large: set[int] = set()
@@ -192,13 +192,13 @@ class GradientWriter:
         index = self._table(weight)
         shares = [self._plan.buckets[b].rows for b in self._buckets_of[index]]
         borders = [weight.shape[0] if rows is None else rows[1] for rows in shares]
-        return self._exchange.rows(index), borders
+        return self._exchange.gradient_memory(index), borders
 
     def take(self, weight: torch.Tensor, rows: torch.Tensor) -> None:
         """Takes the touched rows of a table's gradient from the backward of its layer (`SparseLinear`). Raises
         PluginError if the table got a gradient before in this batch."""
         index = self._table(weight)
-        self._check(index, self._exchange.put(index, rows))
+        self._check(index, self._exchange.put_gradient(index, rows))
         for bucket in self._buckets_of[index]:
             self._written(index, bucket)
 
@@ -209,7 +209,7 @@ class GradientWriter:
         for b in self._buckets_of[index]:
             bucket = self._plan.buckets[b]
             if index in self._missing[b] and (bucket.rows or (0, weight.shape[0]))[1] <= rows:
-                self._exchange.written(index, bucket)
+                self._exchange.mark_written(index, bucket)
                 self._written(index, b)
 
     def done(self, weight: torch.Tensor, finite: torch.Tensor | bool) -> None:
@@ -243,7 +243,7 @@ class GradientWriter:
                 f"{self._plan.parameters[index].name} gets a gradient from elsewhere than its SparseLinear (a "
                 "penalty on it, another use of it), but only the rows that a batch touches travel"
             )
-        self._check(index, self._exchange.put(index, gradient))
+        self._check(index, self._exchange.put_gradient(index, gradient))
         parameter.grad = None
         self._written(index, self._buckets_of[index][0])
 

@@ -802,8 +802,8 @@ MUTANTS = (
         "copied ahead once and for all",
         "an optimizer of torch steps from the version before the newest",
         "pool/coordinator/update/copy_over.py",
-        "            self._memory.copy_over(version)\n        self._equal = False\n",
-        "            self._memory.copy_over(version)\n",
+        "            self._memory.copy_unchanged(version)\n        self._equal = False\n",
+        "            self._memory.copy_unchanged(version)\n",
         CARRYING,
     ),
     # --- averages and numbered nets ---

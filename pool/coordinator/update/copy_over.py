@@ -50,12 +50,12 @@ class StepsInPlace:
         self._equal = False  # True: the new version is a copy of the old one
 
     def ahead(self, version: int) -> None:
-        self._memory.copy_over(version)
+        self._memory.copy_unchanged(version)
         self._equal = True
 
     def over(self, version: int, _: Sequence[Addend]) -> None:
         if not self._equal:
-            self._memory.copy_over(version)
+            self._memory.copy_unchanged(version)
         self._equal = False
 
     def rows_to_write(self, _: Sequence[Addend]) -> Touched | None:
@@ -79,7 +79,7 @@ class WritesAll:
 
     def over(self, version: int, gradients: Sequence[Addend]) -> None:
         if not gradients:
-            self._memory.copy_over(version)
+            self._memory.copy_unchanged(version)
 
     def rows_to_write(self, _: Sequence[Addend]) -> Touched | None:
         return None
@@ -125,9 +125,9 @@ class WritesTouchedRows:
         """Copies the table rows in which the two versions of the weights may differ, except the rows `but_not`.
         `share`: uses one in so many of the threads that are worth starting."""
         if self._changed is None:
-            self._memory.copy_over(version)
+            self._memory.copy_unchanged(version)
         elif len(self._changed) > 0:
-            self._memory.copy_over(version, self._changed, but_not=but_not, share=share)
+            self._memory.copy_unchanged(version, self._changed, but_not=but_not, share=share)
 
     def forget(self) -> None:
         self._changed = None

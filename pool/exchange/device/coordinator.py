@@ -83,18 +83,18 @@ class DeviceCoordinator:
     def average(self) -> Sequence[Tensor]:
         return self._average
 
-    def buffers_of(self, contribution: Contribution) -> Sequence[Tensor]:
+    def contribution_buffers(self, contribution: Contribution) -> Sequence[Tensor]:
         buffers = views_of(self.slot(contribution), self.part.slot_plan.buffers)
         self.stores.first.used()
         return [self.brought(tensor, contribution, self.stores.first) for tensor in buffers]
 
-    def settle(self) -> None:
+    def wait_until_read(self) -> None:
         self.stores.wait_until_complete()
 
-    def gather(self) -> None:
+    def gather_version(self) -> None:
         self.stores.first.received()
 
-    def give_out(self, version: int) -> None:
+    def send_version(self, version: int) -> None:
         self._numbers.clear()
         first, half = self.stores.first, version % 2
         first.used()
@@ -103,7 +103,7 @@ class DeviceCoordinator:
         if self._remote is not None:
             first.download(torch.from_numpy(self._remote.halves[half]), self._halves[0][half])
 
-    def give_out_average(self) -> None:
+    def send_average(self) -> None:
         first = self.stores.first
         first.used()
         if not self._averages:
@@ -118,7 +118,7 @@ class DeviceCoordinator:
         self.stores.wait_until_complete()
         self._publish(version)
 
-    def newest(self, version: int) -> bytes:
+    def version_bytes(self, version: int) -> bytes:
         return self._halves[0][version % 2].cpu().numpy().tobytes()
 
     def slot(self, contribution: Contribution) -> Tensor:
@@ -197,35 +197,35 @@ class DeviceShard:
     def weights(self, version: int) -> Tensor:
         return self._weights[version % 2]
 
-    def take(self, contributions: Sequence[Contribution]) -> list[Addend]:
+    def read_gradients(self, contributions: Sequence[Contribution]) -> list[Addend]:
         taken = [self._addend(each) for each in contributions if self._number not in each.absent]
         self._exchange.read_nbytes += sum(addend.gradient.nbytes for addend in taken)
         self._store.used()
         return taken
 
-    def sum(self, number: int) -> Tensor:
+    def sum_memory(self, number: int) -> Tensor:
         while len(self._sums) <= number:
             self._sums.append(torch.zeros_like(self._weights[0]))
         return self._sums[number]
 
-    def fold(self, out: Tensor, addends: Sequence[Addend], *, scale: float, touched_only: bool) -> None:
+    def reduce(self, out: Tensor, addends: Sequence[Addend], *, scale: float, touched_only: bool) -> None:
         fold(out, Fold(addends, scale, self.first_row, touched_only))
 
-    def node(self, number: int, addends: Sequence[Addend]) -> Addend:
-        out = self.sum(number)
-        self.fold(out, addends, scale=1.0, touched_only=True)
+    def reduce_node(self, number: int, addends: Sequence[Addend]) -> Addend:
+        out = self.sum_memory(number)
+        self.reduce(out, addends, scale=1.0, touched_only=True)
         touched = union(addends, self.first_row, len(out)) if self.is_table else None
         if touched is not None and addends[0].touched is not None:
             touched = touched.astype(addends[0].touched.dtype)  # the type of all lists of the table
-        return self.addend(addends[0].place, out, touched)
+        return self.make_addend(addends[0].place, out, touched)
 
-    def addend(self, place: int, total: Tensor, touched: Touched | None) -> Addend:
+    def make_addend(self, place: int, total: Tensor, touched: Touched | None) -> Addend:
         if touched is None:
             return Addend(place, total, None)
         numbers = self._uploaded(touched, self._store)
         return Addend(place, total.index_select(0, numbers.to(torch.int64) - self.first_row), touched, numbers)
 
-    def copy_over(
+    def copy_unchanged(
         self,
         version: int,
         rows: Touched | None = None,
@@ -247,7 +247,7 @@ class DeviceShard:
                 places = self._uploaded(np.flatnonzero(wanted), store)
                 new.index_copy_(0, places, old.index_select(0, places))
 
-    def give_out(self, version: int, rows: Touched | None) -> None:
+    def send(self, version: int, rows: Touched | None) -> None:
         if not self._copies:
             return
         made, places = self.weights(version), [(store, weights[version % 2]) for store, weights in self._copies]
@@ -259,7 +259,7 @@ class DeviceShard:
         self._exchange.given_out.add(ShardKey(self._bucket, self._parameter))
         crash_point("coordinator.piece_given_out")
 
-    def overwritten(self) -> None:
+    def mark_overwritten(self) -> None:
         self._exchange.given_out.discard(ShardKey(self._bucket, self._parameter))
 
     def _addend(self, contribution: Contribution) -> Addend:

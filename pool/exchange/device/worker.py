@@ -31,7 +31,7 @@ Slot = npt.NDArray[np.uint8]
 class DeviceWorker:
     """Implements `WorkerExchange` on a device. Only `read` waits for the device."""
 
-    puts_rows = True
+    uses_compact_rows = True
 
     def __init__(
         self,
@@ -80,10 +80,10 @@ class DeviceWorker:
     def load_average(self, version: int) -> None:
         self._weights.load_average(version)
 
-    def forget(self) -> None:
+    def forget_version(self) -> None:
         self._weights.forget()
 
-    def begin(self, slot: int, batches: Sequence[GroupBatch]) -> None:
+    def start_contribution(self, slot: int, batches: Sequence[GroupBatch]) -> None:
         self._slot, self._batch, self._made = slot, -1, {}
         self._outcomes.begin()
         self._group = Group(batches, self._member_of)
@@ -93,11 +93,11 @@ class DeviceWorker:
             tables = [(i, t.sparse_field) for i, t in enumerate(self._plan.parameters) if t.sparse_field is not None]
             self._places_of_rows.begin(self._group, sorted({(self._member_of[i], field) for i, field in tables}))
 
-    def begin_batch(self) -> None:
+    def start_batch(self) -> None:
         self._batch += 1
         self._outcomes.begin_batch()
 
-    def put(self, parameter: int, gradient: Tensor) -> Tensor:
+    def put_gradient(self, parameter: int, gradient: Tensor) -> Tensor:
         self._made[parameter] = self._added(parameter, gradient).contiguous()
         return self._outcomes.check(gradient, gradient.dtype if self._adds_up else self._dtypes[parameter])
 
@@ -114,10 +114,10 @@ class DeviceWorker:
             return gradient.new_zeros(count, *gradient.shape[1:]).index_copy_(0, places, gradient)
         return before.index_copy_(0, places, before.index_select(0, places) + gradient)
 
-    def rows(self, parameter: int) -> Tensor:
+    def gradient_memory(self, parameter: int) -> Tensor:
         raise AssertionError(f"the rows of parameter {parameter} are put")
 
-    def written(self, parameter: int, bucket: Bucket) -> None:
+    def mark_written(self, parameter: int, bucket: Bucket) -> None:
         raise AssertionError(f"the rows of parameter {parameter} in {bucket} are put")
 
     def hand_over(self, bucket: Bucket, on_done: Callable[[], object]) -> Mapping[int, Tensor]:
@@ -146,7 +146,7 @@ class DeviceWorker:
             for own, place in self._buffers:
                 self._slots[self._slot][place].copy_(self._weights.own(own), non_blocking=True)
 
-    def read(self, losses: Tensor, flags: Sequence[Tensor]) -> tuple[list[float], list[bool]]:
+    def read_results(self, losses: Tensor, flags: Sequence[Tensor]) -> tuple[list[float], list[bool]]:
         numbers = self._outcomes.gather(losses, flags)
         place = self._numbers[: numbers.nbytes].view(numbers.dtype)
         self._streams.outward.wait_stream(self._streams.here)

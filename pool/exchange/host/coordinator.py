@@ -68,25 +68,25 @@ class HostCoordinator:
     def average(self) -> Sequence[Tensor]:
         return self._average
 
-    def buffers_of(self, contribution: Contribution) -> Sequence[Tensor]:
+    def contribution_buffers(self, contribution: Contribution) -> Sequence[Tensor]:
         if contribution.machine is not None:
             assert self.others is not None
             return self.others.buffers(contribution, self._member)
         return self._slot_buffers[contribution.worker, contribution.slot]
 
-    def gather(self) -> None:
+    def gather_version(self) -> None:
         """Does nothing, since every part of a version is written where `weights` returns it."""
 
-    def settle(self) -> None:
+    def wait_until_read(self) -> None:
         """Does nothing, since the CPU has read all that it has reduced."""
 
-    def give_out(self, version: int) -> None:
+    def send_version(self, version: int) -> None:
         """Does nothing, since a version is written where workers read it."""
 
-    def give_out_average(self) -> None:
+    def send_average(self) -> None:
         """Does nothing, since workers read the average where it is written."""
 
-    def newest(self, version: int) -> bytes:
+    def version_bytes(self, version: int) -> bytes:
         return self._halves[version % 2].tobytes()
 
     def sums(self, number: int) -> Sequence[Tensor]:
@@ -128,7 +128,7 @@ class HostShard:
     def weights(self, version: int) -> Tensor:
         return self._weights[version % 2]
 
-    def take(self, contributions: Sequence[Contribution]) -> list[Addend]:
+    def read_gradients(self, contributions: Sequence[Contribution]) -> list[Addend]:
         present = [each for each in contributions if self._number not in each.absent and each.machine is None]
         taken = [self._addend(each) for each in present]
         for each in contributions:
@@ -138,23 +138,25 @@ class HostShard:
         self._exchange.read_nbytes += sum(map(self._nbytes, taken))
         return taken
 
-    def sum(self, number: int) -> Tensor:
+    def sum_memory(self, number: int) -> Tensor:
         while len(self._sums) <= number:
             self._sums.append(rows_of(self._exchange.sums(len(self._sums))[self._parameter], self._bucket))
         return self._sums[number]
 
-    def fold(self, out: Tensor, addends: Sequence[Addend], *, scale: float, touched_only: bool) -> None:
+    def reduce(self, out: Tensor, addends: Sequence[Addend], *, scale: float, touched_only: bool) -> None:
         fold(out, Fold(addends, scale, self.first_row, touched_only))
 
-    def node(self, number: int, addends: Sequence[Addend]) -> Addend:
-        out = self.sum(number)
-        self.fold(out, addends, scale=1.0, touched_only=True)
-        return self.addend(addends[0].place, out, union(addends, self.first_row, len(out)) if self.is_table else None)
+    def reduce_node(self, number: int, addends: Sequence[Addend]) -> Addend:
+        out = self.sum_memory(number)
+        self.reduce(out, addends, scale=1.0, touched_only=True)
+        return self.make_addend(
+            addends[0].place, out, union(addends, self.first_row, len(out)) if self.is_table else None
+        )
 
-    def addend(self, place: int, total: Tensor, touched: Touched | None) -> Addend:
+    def make_addend(self, place: int, total: Tensor, touched: Touched | None) -> Addend:
         return Addend(place, total, touched)
 
-    def copy_over(
+    def copy_unchanged(
         self, version: int, rows: Touched | None = None, *, but_not: Touched | None = None, share: int = 1
     ) -> None:
         old, new = self.weights(version), self.weights(version + 1)
@@ -164,10 +166,10 @@ class HostShard:
         threads = max(1, worthwhile(len(rows) * old[0].numel(), SCATTERED) // share)
         _native.copy_rows(new, old, rows, but_not=but_not, first_row=self.first_row, threads=threads)
 
-    def give_out(self, version: int, rows: Touched | None) -> None:
+    def send(self, version: int, rows: Touched | None) -> None:
         """Does nothing, since a version of the weights lies in only one place."""
 
-    def overwritten(self) -> None:
+    def mark_overwritten(self) -> None:
         """Does nothing, since workers see new weights at once."""
 
     def _addend(self, contribution: Contribution) -> Addend:

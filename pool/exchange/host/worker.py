@@ -30,7 +30,7 @@ class HostWorker:
     says. If slots have a smaller type, gradients are made in private memory and rounded as they are handed over.
     """
 
-    puts_rows = False  # they are written where `rows` says
+    uses_compact_rows = False  # they are written in `gradient_memory`
 
     def __init__(
         self,
@@ -83,22 +83,22 @@ class HostWorker:
         for tensor, buffer in zip(self._carried, buffers, strict=True):
             tensor.copy_(buffer)
 
-    def forget(self) -> None:
+    def forget_version(self) -> None:
         self._version = -1
 
-    def begin(self, slot: int, batches: Sequence[GroupBatch]) -> None:
+    def start_contribution(self, slot: int, batches: Sequence[GroupBatch]) -> None:
         self._slot, self._present = slot, set()
         self._group = Group(batches, self._member_of)
         if self._group_sum is not None:
             self._lists.write(self._list_memory[slot], self._group)
             self._group_sum.begin(slot, self._group)
 
-    def begin_batch(self) -> None:
+    def start_batch(self) -> None:
         if self._group_sum is not None:
             self._group_sum.begin_batch()
 
-    def put(self, parameter: int, gradient: Tensor) -> Tensor | bool:
-        place = self.rows(parameter)
+    def put_gradient(self, parameter: int, gradient: Tensor) -> Tensor | bool:
+        place = self.gradient_memory(parameter)
         finite: Tensor | bool
         if backend_for(gradient) == "cpu" and gradient.is_contiguous():
             finite = _native.copy_checked(place.view(-1), gradient.view(-1))
@@ -109,11 +109,11 @@ class HostWorker:
             self._group_sum.written(parameter)
         return finite
 
-    def rows(self, parameter: int) -> Tensor:
+    def gradient_memory(self, parameter: int) -> Tensor:
         self._present.add(parameter)
         return self._slots[self._slot][parameter] if self._group_sum is None else self._group_sum.place(parameter)
 
-    def written(self, parameter: int, bucket: Bucket) -> None:
+    def mark_written(self, parameter: int, bucket: Bucket) -> None:
         if self._group_sum is not None:
             self._group_sum.written(parameter, bucket.rows)
 
@@ -128,5 +128,5 @@ class HostWorker:
         for place, tensor in zip(self._slot_buffers[self._slot], self._carried, strict=True):
             place.copy_(tensor)
 
-    def read(self, losses: Tensor, flags: Sequence[Tensor]) -> tuple[list[float], list[bool]]:
+    def read_results(self, losses: Tensor, flags: Sequence[Tensor]) -> tuple[list[float], list[bool]]:
         return losses.tolist(), torch.stack(list(flags)).tolist() if flags else []

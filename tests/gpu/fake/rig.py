@@ -397,8 +397,8 @@ class TakingRig(WorkerRig):
         for parameter in plan.buckets[bucket].parameters:
             shard = self._taker.shard(plan.buckets[bucket], parameter)
             out = rows_of(torch.zeros(plan.parameters[parameter].shape), plan.buckets[bucket]).clone()
-            taken = shard.take([Contribution(batches, 0, 0, slot, ())])
-            shard.fold(out, taken, scale=1.0, touched_only=False)
+            taken = shard.read_gradients([Contribution(batches, 0, 0, slot, ())])
+            shard.reduce(out, taken, scale=1.0, touched_only=False)
             gradients.append(out)
         return gradients
 

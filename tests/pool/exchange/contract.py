@@ -109,7 +109,7 @@ class Ends:
         places = [*self.coordinator.weights(version), *self.coordinator.buffers(version)]
         for place, tensor in zip(places, tensors, strict=True):
             place.copy_(torch.from_numpy(tensor))
-        self.coordinator.give_out(version)
+        self.coordinator.send_version(version)
         self.coordinator.publish(version)
         self.version = version
 
@@ -124,12 +124,12 @@ class Ends:
         """The worker's: computes a group of batches."""
         first = len(self.touched)
         self.touched |= {first + i: rows for i, rows in enumerate(touched)}
-        self.worker.begin(slot, [GroupBatch({"features": rows}) for rows in touched])
+        self.worker.start_contribution(slot, [GroupBatch({"features": rows}) for rows in touched])
         self.flags: list[Tensor | bool] = []
         self.handed_over: list[int] = []
         for i, (gradients, rows) in enumerate(zip(batches, touched, strict=True)):
             self.worker.load(self.version)
-            self.worker.begin_batch()
+            self.worker.start_batch()
             if i == 0:
                 self.model.mean.add_(1.0)  # forward changes buffers
                 self.worker.put_buffers()
@@ -138,20 +138,20 @@ class Ends:
         for b, bucket in enumerate(self.plan.buckets):
             self.flags += self.worker.hand_over(bucket, lambda b=b: self.handed_over.append(b)).values()  # type: ignore[misc]
         later = [flag for flag in self.flags if isinstance(flag, Tensor)]
-        self.losses, arrived = self.worker.read(torch.arange(float(len(batches)), device=self.device), later)
+        self.losses, arrived = self.worker.read_results(torch.arange(float(len(batches)), device=self.device), later)
         known = iter(arrived)
         self.finite = [next(known) if isinstance(flag, Tensor) else flag for flag in self.flags]
         absent = set(range(len(self.plan.parameters))) - {parameter for each in batches for parameter in each}
         return Contribution(tuple(range(first, first + len(batches))), place, 0, slot, tuple(sorted(absent)))
 
     def _put(self, parameter: int, gradient: Tensor, rows: Touched) -> None:
-        if parameter != TABLE or self.worker.puts_rows:
-            self.flags.append(self.worker.put(parameter, gradient))
+        if parameter != TABLE or self.worker.uses_compact_rows:
+            self.flags.append(self.worker.put_gradient(parameter, gradient))
             return
-        self.worker.rows(TABLE)[torch.from_numpy(rows.astype(np.int64))] = gradient
+        self.worker.gradient_memory(TABLE)[torch.from_numpy(rows.astype(np.int64))] = gradient
         for bucket in self.plan.buckets:
             if bucket.rows is not None:
-                self.worker.written(TABLE, bucket)
+                self.worker.mark_written(TABLE, bucket)
 
     def shards(self, parameter: int) -> list[ShardMemory]:
         """The coordinator's, of all buckets that hold some of the parameter."""
@@ -162,12 +162,12 @@ class Ends:
         """The coordinator's: the sum; rows that nobody touches are 0; None if there is no gradient."""
         parts = []
         for shard in self.shards(parameter):
-            addends = shard.take(contributions)
+            addends = shard.read_gradients(contributions)
             if not addends:
                 return None
-            shard.fold(shard.sum(0), addends, scale=scale, touched_only=False)
-            parts.append(numbers(shard.sum(0)))
-        self.coordinator.settle()
+            shard.reduce(shard.sum_memory(0), addends, scale=scale, touched_only=False)
+            parts.append(numbers(shard.sum_memory(0)))
+        self.coordinator.wait_until_read()
         return np.concatenate(parts) if parameter == TABLE else parts[0]
 
 
@@ -209,8 +209,8 @@ def a_worker_reads_the_version_that_was_published(make: MakeEnds) -> None:
             assert all(map(np.array_equal, ends.read_by_worker(), tensors))
             ends.model.mean.add_(1.0)  # forward changes buffers: they are the worker's own until the next load
         newest = b"".join(numbers(each).tobytes() for each in ends.coordinator.weights(version))
-        assert len(ends.coordinator.newest(version)) == ends.plan.nbytes
-        assert newest[:64] in ends.coordinator.newest(version)
+        assert len(ends.coordinator.version_bytes(version)) == ends.plan.nbytes
+        assert newest[:64] in ends.coordinator.version_bytes(version)
 
 
 def a_version_is_loaded_anew_after_its_coordinator_has_died(make: MakeEnds) -> None:
@@ -219,7 +219,7 @@ def a_version_is_loaded_anew_after_its_coordinator_has_died(make: MakeEnds) -> N
     ends.worker.load(0)
     tensors = version_of(draw)
     ends.write(0, tensors)
-    ends.worker.forget()
+    ends.worker.forget_version()
     ends.worker.load(0)
     assert all(map(np.array_equal, ends.read_by_worker(), tensors))
 
@@ -230,7 +230,7 @@ def a_worker_reads_the_average_then_the_weights_again(make: MakeEnds) -> None:
     ends.write(0, tensors)
     for place, tensor in zip(ends.coordinator.average(), average, strict=True):
         place.copy_(torch.from_numpy(tensor))
-    ends.coordinator.give_out_average()
+    ends.coordinator.send_average()
     ends.coordinator.publish(0)
     ends.worker.load(0)
     ends.worker.load_average(0)
@@ -287,10 +287,15 @@ def contributions_are_added_up_along_the_tree(make: MakeEnds) -> None:
             assert np.array_equal(total, wanted * np.float32(0.5)), parameter
             parts = []
             for shard in ends.shards(parameter):
-                early = shard.node(1, shard.take(contributions[:2]))
-                shard.fold(shard.sum(0), [early, *shard.take(contributions[2:])], scale=1.0, touched_only=False)
-                parts.append(numbers(shard.sum(0)))
-            ends.coordinator.settle()
+                early = shard.reduce_node(1, shard.read_gradients(contributions[:2]))
+                shard.reduce(
+                    shard.sum_memory(0),
+                    [early, *shard.read_gradients(contributions[2:])],
+                    scale=1.0,
+                    touched_only=False,
+                )
+                parts.append(numbers(shard.sum_memory(0)))
+            ends.coordinator.wait_until_read()
             total = np.concatenate(parts) if parameter == TABLE else parts[0]
             assert np.array_equal(total, wanted), parameter
 
@@ -303,9 +308,11 @@ def rows_that_no_gradient_defines_are_left_alone_or_zero(make: MakeEnds) -> None
     for touched_only in (True, False):
         parts = []
         for shard in ends.shards(TABLE):
-            shard.sum(0).fill_(7.0)
-            shard.fold(shard.sum(0), shard.take([contribution]), scale=1.0, touched_only=touched_only)
-            parts.append(numbers(shard.sum(0)))
+            shard.sum_memory(0).fill_(7.0)
+            shard.reduce(
+                shard.sum_memory(0), shard.read_gradients([contribution]), scale=1.0, touched_only=touched_only
+            )
+            parts.append(numbers(shard.sum_memory(0)))
         wanted = np.full((ROWS, COLUMNS), 7.0 if touched_only else 0.0, np.float32)
         wanted[rows] = gradient
         assert np.array_equal(np.concatenate(parts), wanted)
@@ -357,7 +364,7 @@ def buffers_go_along_with_a_contribution(make: MakeEnds) -> None:
     tensors = version_of(draw)
     ends.write(0, tensors)
     contribution = ends.contribute([{}, {}], [drawn_rows(draw), drawn_rows(draw)])
-    assert np.array_equal(numbers(ends.coordinator.buffers_of(contribution)[0]), tensors[3] + np.float32(1.0))
+    assert np.array_equal(numbers(ends.coordinator.contribution_buffers(contribution)[0]), tensors[3] + np.float32(1.0))
 
 
 def what_is_copied_over_and_stepped_piece_by_piece_is_the_next_version(make: MakeEnds) -> None:
@@ -371,14 +378,14 @@ def what_is_copied_over_and_stepped_piece_by_piece_is_the_next_version(make: Mak
         for parameter in (TABLE, DENSE, SCALAR):
             for shard in ends.shards(parameter):
                 _step(shard, parameter, wanted, rows_alone=rows_alone and parameter == TABLE)
-        ends.coordinator.gather()
+        ends.coordinator.gather_version()
         for place, tensor in zip(ends.coordinator.buffers(3), ends.coordinator.buffers(2), strict=True):
             place.copy_(tensor)
         ends.coordinator.weights(3)[DENSE].fill_(9.0)
         wanted[DENSE][:] = 9.0
         for shard in ends.shards(DENSE):
-            shard.overwritten()
-        ends.coordinator.give_out(3)
+            shard.mark_overwritten()
+        ends.coordinator.send_version(3)
         ends.coordinator.publish(3)
         ends.worker.load(3)
         assert all(map(np.array_equal, ends.read_by_worker(), wanted))
@@ -389,9 +396,9 @@ def what_is_copied_over_and_stepped_piece_by_piece_is_the_next_version(make: Mak
 def _step(shard: ShardMemory, parameter: int, wanted: list[Array], *, rows_alone: bool) -> None:
     """Makes version 3 of it: row 2 of each part of the table, and all else that is copied, times 2."""
     if not rows_alone:
-        shard.copy_over(2)
+        shard.copy_unchanged(2)
         shard.weights(3).mul_(2.0)
-        shard.give_out(3, None)
+        shard.send(3, None)
         if parameter == TABLE:
             wanted[TABLE][shard.first_row :][: len(shard.weights(3))] *= 2.0
         else:
@@ -399,9 +406,9 @@ def _step(shard: ShardMemory, parameter: int, wanted: list[Array], *, rows_alone
         return
     assert shard.is_table
     changed = np.arange(shard.first_row, shard.first_row + len(shard.weights(3)), dtype=np.uint16)
-    shard.copy_over(2, changed, but_not=changed[2:3])
+    shard.copy_unchanged(2, changed, but_not=changed[2:3])
     shard.weights(3)[2] = 2.0 * shard.weights(2)[2]
-    shard.give_out(3, changed[2:3])
+    shard.send(3, changed[2:3])
     wanted[TABLE][shard.first_row + 2] *= 2.0
 
 

@@ -38,8 +38,8 @@ def test_batches_without_sparse_fields_are_added_up_too() -> None:
         model = torch.nn.ParameterDict({"dense": torch.empty(3, dtype=torch.float64)})
     halves = [np.zeros(plan.nbytes, np.uint8)] * 2
     exchange = HostWorker(model, layout, halves=halves, slots=[slot])
-    exchange.begin(0, [GroupBatch({})] * 2)
+    exchange.start_contribution(0, [GroupBatch({})] * 2)
     for _ in range(2):
-        exchange.begin_batch()
-        exchange.put(0, torch.ones(3, dtype=torch.float64))
+        exchange.start_batch()
+        exchange.put_gradient(0, torch.ones(3, dtype=torch.float64))
     assert views(slot, plan.parameters)[0].tolist() == [2.0] * 3
