@@ -33,7 +33,7 @@ from pool.checkpoint.fingerprint import (
 from pool.config.sections import OptimizerConfig
 from pool.config.tree import Config
 from pool.device.names import Device, parse_device
-from pool.device.precision import DenseProducts, unusual_arithmetic
+from pool.device.precision import DenseProducts, describe_changed_arithmetic
 from pool.ensemble.execution_choice import RULE
 from pool.ensemble.member import Member
 from pool.errors import RunError
@@ -129,7 +129,7 @@ def check_members(
 
 def _arithmetic(dense_products: DenseProducts) -> dict[str, str]:
     """Returns torch's settings of arithmetic as an entry, or nothing if all are torch's defaults."""
-    unusual = unusual_arithmetic(dense_products)
+    unusual = describe_changed_arithmetic(dense_products)
     return {ARITHMETIC: unusual} if unusual else {}
 
 

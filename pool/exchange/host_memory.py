@@ -37,7 +37,7 @@ class HostMemory:
         )
 
 
-def untouched(size: int) -> Slot:
+def lazy_zeros(size: int) -> Slot:
     """Returns private zeros, uint8 [size], that take physical memory only where they are written."""
     memory = mmap.mmap(-1, max(size, 1), flags=mmap.MAP_PRIVATE)
     with contextlib.suppress(OSError):  # not every kernel has huge pages

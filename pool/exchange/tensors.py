@@ -35,12 +35,12 @@ def rows_of(tensor: torch.Tensor, bucket: plans.Bucket) -> torch.Tensor:
     return tensor if bucket.rows is None else tensor[bucket.rows[0] : bucket.rows[1]]
 
 
-def trained(model: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
+def trained_parameters(model: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
     """Yields the names and parameters that the optimizer changes."""
     return ((name, p) for name, p in model.named_parameters() if p.requires_grad)
 
 
-def carried(model: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+def untrained_tensors(model: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
     """Yields the names and tensors that are not trained but belong to the weights: parameters without gradients, then
     buffers."""
     yield from ((name, p) for name, p in model.named_parameters() if not p.requires_grad)
@@ -50,7 +50,7 @@ def carried(model: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
 def all_tensors(model: nn.Module) -> list[tuple[str, torch.Tensor]]:
     """Returns all tensors of a model with their names, in the order of a plan: trained parameters, then what is not
     trained."""
-    return [*trained(model), *carried(model)]
+    return [*trained_parameters(model), *untrained_tensors(model)]
 
 
 def row_sparse_tables(model: nn.Module) -> Iterator[SparseLinear]:
@@ -73,7 +73,7 @@ def specs(model: nn.Module) -> tuple[list[plans.TensorSpec], list[plans.TensorSp
         dtype = str(tensor.dtype).removeprefix("torch.")
         return plans.TensorSpec(name, tuple(tensor.shape), dtype, tensor.element_size(), tables.get(id(tensor)))
 
-    return [spec(*item) for item in trained(model)], [spec(*item) for item in carried(model)]
+    return [spec(*item) for item in trained_parameters(model)], [spec(*item) for item in untrained_tensors(model)]
 
 
 def replace_tensors(model: nn.Module, tensors: Iterable[torch.Tensor]) -> None:

@@ -22,12 +22,12 @@ from pool import numerics
 from pool.config.ensemble import MOST_LOSSES
 from pool.config.tree import Config
 from pool.crash_points import crash_point
-from pool.device.cards import VARIABLE, hidden_in_words
-from pool.device.installation import driver_version, least_cards, why_unusable
+from pool.device.cards import VARIABLE, describe_hidden_cards
+from pool.device.installation import count_installed_cards, driver_version, explain_unusable_cards
 from pool.device.names import parse_device, resolve_devices, unused_devices
 from pool.device.plugins import add_devices
 from pool.device.precision import choose_computing
-from pool.device.probe import look_at_cards
+from pool.device.probe import describe_cards
 from pool.ensemble.factory import described
 from pool.errors import AWAY_ERRORS, ConfigError, PoolError, UnavailableError
 from pool.exchange.layout import joined, prefix
@@ -88,9 +88,9 @@ def choose_devices(start: PlannerStart) -> tuple[tuple[str, ...], str]:
     config = start.config
     add_devices(config.testing.device_module)
     specs, workers = config.pool.devices, config.num_cpu_workers
-    hidden = hidden_in_words(os.environ.get(VARIABLE))
+    hidden = describe_hidden_cards(os.environ.get(VARIABLE))
     try:
-        if "auto" in specs and not hidden and _cuda_count() == 0 and least_cards() > 0:
+        if "auto" in specs and not hidden and _cuda_count() == 0 and count_installed_cards() > 0:
             raise _unusable_cards()
         return resolve_devices(specs, _cuda_count(), hidden, cpu_workers=workers), ""
     except UnavailableError as error:
@@ -307,7 +307,7 @@ def run(start: PlannerStart) -> Answer:
             ),
             missing=missing,
             about_devices=tuple(_about(start.config, devices)),
-            cards=look_at_cards(there),
+            cards=describe_cards(there),
             state_nbytes=nbytes,
             fingerprint=numerics.reference(
                 start.config,
@@ -349,7 +349,7 @@ def _why_unusable() -> str:
         torch.cuda.init()  # type: ignore[no-untyped-call]
     except (RuntimeError, AssertionError) as error:
         said = shortened(str(error), LONGEST_TEXT)
-    return why_unusable(said, torch.version.cuda)
+    return explain_unusable_cards(said, torch.version.cuda)
 
 
 def _is_missing(spec: str) -> bool:
@@ -364,11 +364,11 @@ def _cuda_count() -> int:
 
 def _about(config: Config, devices: Sequence[str]) -> Iterator[str]:
     """Yields lines for the user about the choice of devices."""
-    count, cards = _cuda_count(), least_cards()
+    count, cards = _cuda_count(), count_installed_cards()
     if "auto" in config.pool.devices and count == 0:
         workers = f"{config.num_cpu_workers} CPU workers" if config.num_cpu_workers > 1 else "one CPU worker"
         yield f"pool.devices=auto: no CUDA device, so {workers}, by the number of cores and of batches in a step"
-    why = hidden_in_words(os.environ.get(VARIABLE))
+    why = describe_hidden_cards(os.environ.get(VARIABLE))
     if cards > count == 0 and not why:
         why = f": {_why_unusable()}"
     if line := unused_devices(devices, count, cards, why):

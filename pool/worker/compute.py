@@ -29,7 +29,7 @@ from pool.ensemble.factory import joined_model
 from pool.ensemble.member import Member
 from pool.exchange.interface import GroupBatch, WorkerExchange
 from pool.exchange.layout import Layout
-from pool.exchange.tensors import carried
+from pool.exchange.tensors import untrained_tensors
 from pool.metrics.layout import Measured, is_measured
 from pool.nn.batch import TensorBatch
 from pool.nn.generators import seed_for
@@ -104,7 +104,7 @@ class Computer:
             log.info(self.how)
         self._writer = GradientWriter(self._model, layout.plans, self._exchange)
         self._bindings = [Bindings(member.model, member.attributes) for member in self._members]
-        self._buffers = [[tensor.detach() for _, tensor in carried(member.model)] for member in self._members]
+        self._buffers = [[tensor.detach() for _, tensor in untrained_tensors(member.model)] for member in self._members]
         self._tables = [module for module in self._model.modules() if isinstance(module, SparseLinear)]
         self._prepared: dict[tuple[int, int], LoadedBatch] = {}  # by attempt and number of the batch
         self._ones: dict[tuple[int, torch.dtype], Tensor] = {}

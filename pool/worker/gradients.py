@@ -24,7 +24,7 @@ from loader.plugins.error_text import PluginError
 from pool.exchange.interface import GroupBatch, WorkerExchange
 from pool.exchange.layout import joined, member_of_bucket
 from pool.exchange.plan import Plan
-from pool.exchange.tensors import row_sparse_tables, trained
+from pool.exchange.tensors import row_sparse_tables, trained_parameters
 from pool.protocol.messages import Outcome
 
 Announce = Callable[[int], None]  # called with the number of a bucket
@@ -51,7 +51,7 @@ class GradientWriter:
         self._members = range(len(plans))
         self._member_of = member_of_bucket(plans)
         self._exchange = exchange
-        self._parameters = [parameter for _, parameter in trained(model)]
+        self._parameters = [parameter for _, parameter in trained_parameters(model)]
         self._index: dict[torch.Tensor, int] = {parameter: i for i, parameter in enumerate(self._parameters)}
         self._buckets_of: dict[int, list[int]] = defaultdict(list)  # several for a table that is cut in rows
         for b, bucket in enumerate(plan.buckets):

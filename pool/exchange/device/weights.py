@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from pool.exchange.plan import ALIGNMENT, Plan
 from pool.exchange.plan import Tensor as PlannedTensor
-from pool.exchange.tensors import carried, replace_tensors, trained, views_of
+from pool.exchange.tensors import replace_tensors, trained_parameters, untrained_tensors, views_of
 
 Slot = npt.NDArray[np.uint8]
 AVERAGE = 2  # index of the averaged weights, after both versions
@@ -126,8 +126,8 @@ class MappedWeights:
             for t, like in zip(plan.buffers, self._buffers[0], strict=True)
         ]
         replace_tensors(model, [*weights, *buffers])
-        self._parameters = [parameter for _, parameter in trained(model)]
-        self._carried = [tensor for _, tensor in carried(model)]
+        self._parameters = [parameter for _, parameter in trained_parameters(model)]
+        self._model_buffers = [tensor for _, tensor in untrained_tensors(model)]
 
     def load(self, version: int) -> None:
         self._load(version % 2)
@@ -149,9 +149,9 @@ class MappedWeights:
         for parameter, weight in zip(self._parameters, self._weights[place], strict=True):
             parameter.data = weight
         self._streams.here.wait_stream(self._streams.inward)  # has copied the indices of a group's rows (RowPlaces)
-        if self._carried:
+        if self._model_buffers:
             self._streams.here.wait_stream(self._streams.outward)  # may still be copying the previous batch's buffers
-            for tensor, buffer in zip(self._carried, self._buffers[place], strict=True):
+            for tensor, buffer in zip(self._model_buffers, self._buffers[place], strict=True):
                 tensor.copy_(buffer)
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from pool import _native
 from pool.exchange.groups import Contribution
 from pool.exchange.host.other_sums import OtherSums
-from pool.exchange.host_memory import HostMemory, untouched
+from pool.exchange.host_memory import HostMemory, lazy_zeros
 from pool.exchange.interface import TouchedRows
 from pool.exchange.layout import Part
 from pool.exchange.plan import Bucket, Plan
@@ -92,7 +92,7 @@ class HostCoordinator:
     def sums(self, number: int) -> Sequence[Tensor]:
         """Returns memory for one partial sum of all parameters' gradients, shaped as the parameters."""
         while len(self._sums) <= number:
-            self._sums.append(views(untouched(self._plan.nbytes), self._plan.parameters))
+            self._sums.append(views(lazy_zeros(self._plan.nbytes), self._plan.parameters))
         return self._sums[number]
 
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from pool.exchange.host_memory import untouched
+from pool.exchange.host_memory import lazy_zeros
 from pool.exchange.plan import Plan
 from pool.exchange.tensors import views
 from pool.exchange.touched_rows import Group
@@ -30,7 +30,7 @@ class GroupSum:
         """Makes views of the slots, and allocates the memory beside them. `plan`: the layout of the slots."""
         self._plan = plan
         self._slots = [views(slot, plan.parameters) for slot in slots]
-        self._beside = views(untouched(plan.nbytes), plan.parameters)
+        self._beside = views(lazy_zeros(plan.nbytes), plan.parameters)
         self._slot = 0
         self._group = Group((), ())
         self._batch = -1  # index in the group

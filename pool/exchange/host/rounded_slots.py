@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pool import _native
-from pool.exchange.host_memory import untouched
+from pool.exchange.host_memory import lazy_zeros
 from pool.exchange.plan import Bucket, Plan
 from pool.exchange.tensors import views
 from pool.exchange.touched_rows import Group, compact_rows
@@ -28,7 +28,7 @@ class RoundedSlots:
     def __init__(self, plan: Plan, slot_plan: Plan, slots: Sequence[Slot]) -> None:
         """Allocates the float32 memory. `plan`: its layout, that of the weights; `slot_plan`: the layout of the
         slots."""
-        self.memory = untouched(plan.nbytes)
+        self.memory = lazy_zeros(plan.nbytes)
         self._plan = plan
         self._made = views(self.memory, plan.parameters)
         self._slots = [views(slot, slot_plan.parameters) for slot in slots]

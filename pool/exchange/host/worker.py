@@ -16,7 +16,7 @@ from pool.exchange.host.rounded_slots import RoundedSlots
 from pool.exchange.interface import GroupBatch
 from pool.exchange.layout import Layout
 from pool.exchange.plan import Bucket
-from pool.exchange.tensors import carried, replace_tensors, trained, views
+from pool.exchange.tensors import replace_tensors, trained_parameters, untrained_tensors, views
 from pool.exchange.touched_rows import Group
 from pool.kernels.sparse import backend_for
 
@@ -56,8 +56,8 @@ class HostWorker:
         self._slot_buffers = [views(slot, slot_plan.buffers) for slot in slots]
         buffers = [torch.empty_like(b) for b in self._buffers[0]]
         replace_tensors(model, [*self._weights[0], *buffers])
-        self._parameters = [parameter for _, parameter in trained(model)]
-        self._carried = [tensor for _, tensor in carried(model)]
+        self._parameters = [parameter for _, parameter in trained_parameters(model)]
+        self._model_buffers = [tensor for _, tensor in untrained_tensors(model)]
         self._version = -1
         self._slot = 0
         self._lists = layout.touched_lists
@@ -72,7 +72,7 @@ class HostWorker:
             self._version = version
             for parameter, weight in zip(self._parameters, self._weights[version % 2], strict=True):
                 parameter.data = weight
-        for tensor, buffer in zip(self._carried, self._buffers[version % 2], strict=True):
+        for tensor, buffer in zip(self._model_buffers, self._buffers[version % 2], strict=True):
             tensor.copy_(buffer)
 
     def load_average(self, version: int) -> None:  # noqa: ARG002
@@ -80,7 +80,7 @@ class HostWorker:
         weights, buffers = self._average[: len(self._parameters)], self._average[len(self._parameters) :]
         for parameter, weight in zip(self._parameters, weights, strict=True):
             parameter.data = weight
-        for tensor, buffer in zip(self._carried, buffers, strict=True):
+        for tensor, buffer in zip(self._model_buffers, buffers, strict=True):
             tensor.copy_(buffer)
 
     def forget_version(self) -> None:
@@ -125,7 +125,7 @@ class HostWorker:
         return finite
 
     def put_buffers(self) -> None:
-        for place, tensor in zip(self._slot_buffers[self._slot], self._carried, strict=True):
+        for place, tensor in zip(self._slot_buffers[self._slot], self._model_buffers, strict=True):
             place.copy_(tensor)
 
     def read_results(self, losses: Tensor, flags: Sequence[Tensor]) -> tuple[list[float], list[bool]]:

@@ -42,7 +42,7 @@ from pool.exchange.host_memory import HostMemory
 from pool.exchange.interface import CoordinatorExchange, WorkerExchange
 from pool.exchange.layout import Layout
 from pool.exchange.plan import Plan, make_plan
-from pool.exchange.tensors import rows_of, specs, trained, views
+from pool.exchange.tensors import rows_of, specs, trained_parameters, views
 from pool.kernels.fold import Touched, within
 from pool.protocol.identity import WORKER, Peer
 from pool.protocol.messages import Assignment
@@ -126,7 +126,7 @@ def inputs(count: int = 5, *, infinite_gradient_of_batch: int = -1) -> Inputs:
     versions = []
     for version in range(count):
         half = np.zeros(plan.nbytes, np.uint8)
-        for place, (_, parameter) in zip(views(half, plan.parameters), trained(model), strict=True):
+        for place, (_, parameter) in zip(views(half, plan.parameters), trained_parameters(model), strict=True):
             place.copy_(parameter.detach() * (1 + 0.1 * version))
         for place, (_, buffer) in zip(views(half, plan.buffers), model.named_buffers(), strict=True):
             place.copy_(buffer)

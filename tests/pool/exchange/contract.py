@@ -22,7 +22,7 @@ from pool.exchange.host_memory import HostMemory
 from pool.exchange.interface import CoordinatorExchange, GroupBatch, ShardMemory, WorkerExchange
 from pool.exchange.layout import Layout
 from pool.exchange.plan import Plan, TensorSpec, make_plan
-from pool.exchange.tensors import carried, trained
+from pool.exchange.tensors import trained_parameters, untrained_tensors
 from pool.kernels.fold import Touched
 
 ROWS, COLUMNS = 40, 5
@@ -115,7 +115,10 @@ class Ends:
 
     def read_by_worker(self) -> list[Array]:
         """The model as the worker computes with it."""
-        tensors = [*(each for _, each in trained(self.model)), *(each for _, each in carried(self.model))]
+        tensors = [
+            *(each for _, each in trained_parameters(self.model)),
+            *(each for _, each in untrained_tensors(self.model)),
+        ]
         return [numbers(tensor) for tensor in tensors]
 
     def contribute(

@@ -14,7 +14,7 @@ import torch
 from loader.stream.schema import BatchSchema, DenseField, SparseField
 from loader.stream.slots import allocate_slots, write_batch
 from pool.exchange.plan import make_plan
-from pool.exchange.tensors import specs, trained, views
+from pool.exchange.tensors import specs, trained_parameters, views
 from pool.kernels.cuda.driver import PrimaryContext
 from pool.kernels.cuda.sparse import column_sums
 from pool.tasks.chess.perspective.config import LossConfig as PerspectiveLoss
@@ -89,7 +89,7 @@ def inputs(task: Any, samples: int, count: int = 1) -> Inputs:
         )
     plan = make_plan(*specs(model), [1 << 20], split_tables=True)
     weights = np.zeros(plan.nbytes, np.uint8)
-    for place, (_, parameter) in zip(views(weights, plan.parameters), trained(model), strict=True):
+    for place, (_, parameter) in zip(views(weights, plan.parameters), trained_parameters(model), strict=True):
         place.copy_(parameter.detach())
     return Inputs(task, schema, plan, slots, [weights] * count)
 
