@@ -23,7 +23,7 @@ from pool.ensemble.member import Member
 from pool.exchange.interface import CoordinatorExchange
 from pool.exchange.layout import member_of_bucket, prefix
 from pool.exchange.plan import Plan
-from pool.kernels.fold import Addend
+from pool.kernels.reduction import Addend
 from pool.optim.joined_state import State, joined_state, states_of
 
 

@@ -22,7 +22,7 @@ from pool.crash_points import crash_point
 from pool.errors import ProtocolError, RunError
 from pool.exchange.host.other_sums import OtherSums
 from pool.exchange.layout import Layout
-from pool.kernels.fold import Addend
+from pool.kernels.reduction import Addend
 from pool.machines.place import MachinePlace, named
 from pool.protocol.identity import MACHINE, Peer
 from pool.protocol.machine_hub import MachineHub
@@ -114,7 +114,7 @@ class OtherMachines:
                 listed: Any = np.array(node.touched, np.uint32).view(np.uint8)
                 frames.append(memoryview(listed))
             frames.append(_bytes(numbers))
-            places.append(SumPlace(parameter, first_row, node.place, rows))
+            places.append(SumPlace(parameter, first_row, node.leaf, rows))
         crash_point("coordinator.before_send")
         self._keep(step, BucketSums(step, bucket, tuple(places)), frames)
         crash_point("coordinator.after_send")

@@ -38,7 +38,7 @@ from torch import Tensor
 
 from pool.exchange.groups import Contribution
 from pool.exchange.plan import Bucket
-from pool.kernels.fold import Addend, Touched
+from pool.kernels.reduction import Addend, Touched
 
 TouchedRows = Callable[[Contribution, str], Touched]  # rows that it touches of a member's tables of a sparse field
 
@@ -69,7 +69,7 @@ class ShardMemory(Protocol):
     def sum_memory(self, number: int) -> Tensor:
         """Returns memory for a partial sum of the step in progress, shaped as the part.
 
-        `number`: from 0 to below `pool.kernels.tree.most_nodes`, or `most_nodes_between` where several machines compute
+        `number`: from 0 to below `pool.kernels.tree.max_nodes`, or `max_nodes_anywhere` where several machines compute
         a run.
         """
 
@@ -87,8 +87,8 @@ class ShardMemory(Protocol):
         One of the addends may lie in that memory already.
         """
 
-    def make_addend(self, place: int, total: Tensor, touched: Touched | None) -> Addend:
-        """Returns a sum as an addend at leaf `place` of the tree. `touched`: the rows of a table that the sum defines,
+    def make_addend(self, leaf: int, total: Tensor, touched: Touched | None) -> Addend:
+        """Returns a sum as an addend at `leaf` of the tree. `touched`: the rows of a table that the sum defines,
         None for all."""
 
     def copy_unchanged(

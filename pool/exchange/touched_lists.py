@@ -18,7 +18,7 @@ from pool.exchange.plan import align
 
 if TYPE_CHECKING:  # the supervisor needs the size alone, and no torch
     from pool.exchange.touched_rows import Group
-    from pool.kernels.fold import Touched
+    from pool.kernels.reduction import Touched
 
 Slot = npt.NDArray[np.uint8]
 

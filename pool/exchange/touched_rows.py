@@ -9,7 +9,7 @@ import numpy as np
 from pool import _native
 from pool.exchange.interface import GroupBatch
 from pool.exchange.plan import Bucket
-from pool.kernels.fold import Touched, within
+from pool.kernels.reduction import Touched, find_rows
 
 
 class Group:
@@ -50,5 +50,5 @@ def compact_rows(touched: Touched, bucket: Bucket, num_rows: int) -> slice:
 
     `num_rows`: the number of rows of the table.
     """
-    begin, end = within(touched, *(bucket.rows or (0, num_rows)))
+    begin, end = find_rows(touched, *(bucket.rows or (0, num_rows)))
     return slice(begin, end)

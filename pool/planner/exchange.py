@@ -14,7 +14,7 @@ from pool.errors import ConfigError
 from pool.exchange.exchange_choice import HOST, Exchange
 from pool.exchange.groups import Groups
 from pool.exchange.plan import Plan
-from pool.kernels.fold import MOST_PLACES
+from pool.kernels.reduction import MAX_LEAVES
 from pool.optim.names import load_class
 from pool.optim.native import NativeOptimizer
 from pool.planner.card_proof import Verdict, card_proof
@@ -130,9 +130,9 @@ def _problems(
     for tensor in (tensor for plan in plans for tensor in plan.parameters):
         if tensor.dtype != "float32":
             yield f"parameter {tensor.name} is {tensor.dtype}"
-    groups = Groups(config.train.batches_per_step, config.train.batches_per_group).per_step
-    if groups > MOST_PLACES:
-        yield f"a step has {groups} groups of batches, and {MOST_PLACES} can be added up there"
+    groups = Groups(config.train.batches_per_step, config.train.batches_per_group).groups_per_step
+    if groups > MAX_LEAVES:
+        yield f"a step has {groups} groups of batches, and {MAX_LEAVES} can be added up there"
 
 
 def _remedy(home: Device) -> str:

@@ -8,7 +8,7 @@ import torch
 from pool.kernels.backend import backend_of
 from pool.kernels.cuda import sparse as sparse_sums
 from pool.kernels.finite import Outcomes
-from pool.kernels.fold import Addend
+from pool.kernels.reduction import Addend
 from pool.nn.sparse_linear import SparseLinear
 from pool.optim import Adam, RangerLite
 from pool.tasks.chess.stockfish.config import ModelConfig

@@ -27,7 +27,7 @@ from pool.exchange.host.other_sums import OtherSums
 from pool.exchange.host_memory import HostMemory
 from pool.exchange.interface import CoordinatorExchange
 from pool.exchange.layout import Part
-from pool.kernels.fold import Touched
+from pool.kernels.reduction import Touched
 from pool.process.start import CoordinatorStart
 from pool.shm.memory import Memory
 from pool.shm.signals import CoordinatorSignals

@@ -333,7 +333,7 @@ class StepScheduler:
                 continue
             if self._stops_here:
                 return
-            now, share = step == self.step, self._groups.per_step
+            now, share = step == self.step, self._groups.groups_per_step
             worker = self._workers.least_busy(with_slot=True) if now else self._workers.least_busy_ahead(step, share)
             if worker is None:
                 return
@@ -431,7 +431,7 @@ class StepScheduler:
 
     def _key_of(self, batch: int) -> _Key:
         """Returns the step, and the index in it, of the group that a training batch belongs to."""
-        return self._groups.step_of(batch), self._groups.place_of(batch)
+        return self._groups.step_of(batch), self._groups.group_index_of(batch)
 
     def _work_of(self, place: int) -> Work | None:
         """Returns the work on a group of batches of the step in progress; None if the group is not assigned. `place`:

@@ -128,7 +128,7 @@ class StepBook:
 
     def is_own(self, batch: int) -> bool:
         """True if the batch is computed on this machine, not on another one."""
-        return self._groups.place_of(batch) in self._share
+        return self._groups.group_index_of(batch) in self._share
 
     def batches_of(self, member: int) -> Sequence[int]:
         """Returns the batches that the member's step is made of; none if the member is frozen."""
@@ -201,7 +201,7 @@ class StepBook:
         for bucket in self._buckets[member]:
             self._folded[bucket] = 0
         for other in filter(self.is_own, self._batches[member]):
-            if work_of(self._groups.place_of(other)) is None:
+            if work_of(self._groups.group_index_of(other)) is None:
                 self.losses.pop(other, None)
 
     def note_unusable(self, batch: int, members: Iterable[int], why: str) -> None:
@@ -283,7 +283,7 @@ class StepBook:
             return
         self._updated[bucket] = True
         rest = tuple(self._of_other(machine, batches) for machine, batches in found.items() if batches)
-        places = range(self._groups.per_step)
+        places = range(self._groups.groups_per_step)
         fold = Fold(self.step, bucket, rest, places, first=not parts, last=True, batches=count) if count else None
         yield Update(self.step, bucket, count, fold)
 
@@ -295,7 +295,7 @@ class StepBook:
     def _batches_on(self, machine: int, member: int) -> tuple[int, ...]:
         """Returns the batches of the member's step that another machine computes."""
         places = self._other_places[machine]
-        return tuple(batch for batch in self._batches[member] if self._groups.place_of(batch) in places)
+        return tuple(batch for batch in self._batches[member] if self._groups.group_index_of(batch) in places)
 
     def _take_buffers(self, work_of: WorkOf) -> Iterator[TakeBuffers]:
         """Yields, for each member, the action that takes the model's buffers after the step's first batch, as soon as
@@ -339,7 +339,7 @@ class StepBook:
         complete = begin + len(contributions) == len(parts)
         if not contributions or not (complete or starved):
             return None
-        places = self._share if complete else range(self._share.start, contributions[-1].place + 1)
+        places = self._share if complete else range(self._share.start, contributions[-1].group_index + 1)
         last = complete and not self._others
         return Fold(self.step, bucket, tuple(contributions), places, begin == 0, last, batches)
 
@@ -367,7 +367,7 @@ class StepBook:
 
     def _parts_of(self, batches: Sequence[int]) -> list[Part]:
         """Returns the groups that these batches form, without those that other machines compute."""
-        by_place = groupby(filter(self.is_own, batches), self._groups.place_of)
+        by_place = groupby(filter(self.is_own, batches), self._groups.group_index_of)
         return [Part(place, tuple(own)) for place, own in by_place]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from pool.coordinator.update.changed_rows import ChangedRows
 from pool.exchange.interface import ShardMemory
-from pool.kernels.fold import Addend, Touched, union
+from pool.kernels.reduction import Addend, Touched, union_rows
 
 _NONE: Touched = np.zeros(0, np.uint32)
 
@@ -109,13 +109,13 @@ class WritesTouchedRows:
         self._changed = _NONE
 
     def over(self, version: int, gradients: Sequence[Addend]) -> None:
-        written = union(gradients, self._first_row, self._rows)
+        written = union_rows(gradients, self._first_row, self._rows)
         self._copy(version, written)
         self._changed = _NONE if written is None else written
         self._changes.mark(self._changed)
 
     def rows_to_write(self, gradients: Sequence[Addend]) -> Touched | None:
-        return union(gradients, self._first_row, self._rows)
+        return union_rows(gradients, self._first_row, self._rows)
 
     @property
     def written(self) -> Touched | None:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from pool.coordinator.update.copy_over import CarryOver
 from pool.exchange.groups import Contribution
 from pool.exchange.interface import ShardMemory
-from pool.kernels.fold import Addend, Touched
+from pool.kernels.reduction import Addend, Touched
 from pool.kernels.tree import join_into_nodes
 
 
@@ -41,7 +41,7 @@ class ParameterPart:
         """Returns all gradients that the step's sum is made of, ascending by their place in the tree: the sums that
         were kept, and `contributions`, the gradients of groups of batches."""
         taken = self.memory.read_gradients(contributions)
-        return sorted([*self._nodes.values(), *taken], key=lambda addend: addend.place)
+        return sorted([*self._nodes.values(), *taken], key=lambda addend: addend.leaf)
 
     @property
     def folded(self) -> list[Addend]:

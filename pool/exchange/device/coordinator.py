@@ -24,7 +24,7 @@ from pool.exchange.interface import TouchedRows
 from pool.exchange.layout import Part
 from pool.exchange.plan import Bucket
 from pool.exchange.tensors import rows_of, views_of
-from pool.kernels.fold import Addend, Fold, Touched, fold, union, within
+from pool.kernels.reduction import Addend, Reduction, Touched, find_rows, reduce, union_rows
 
 
 class DeviceCoordinator:
@@ -209,21 +209,21 @@ class DeviceShard:
         return self._sums[number]
 
     def reduce(self, out: Tensor, addends: Sequence[Addend], *, scale: float, touched_only: bool) -> None:
-        fold(out, Fold(addends, scale, self.first_row, touched_only))
+        reduce(out, Reduction(addends, scale, self.first_row, touched_only))
 
     def reduce_node(self, number: int, addends: Sequence[Addend]) -> Addend:
         out = self.sum_memory(number)
         self.reduce(out, addends, scale=1.0, touched_only=True)
-        touched = union(addends, self.first_row, len(out)) if self.is_table else None
+        touched = union_rows(addends, self.first_row, len(out)) if self.is_table else None
         if touched is not None and addends[0].touched is not None:
             touched = touched.astype(addends[0].touched.dtype)  # the type of all lists of the table
-        return self.make_addend(addends[0].place, out, touched)
+        return self.make_addend(addends[0].leaf, out, touched)
 
-    def make_addend(self, place: int, total: Tensor, touched: Touched | None) -> Addend:
+    def make_addend(self, leaf: int, total: Tensor, touched: Touched | None) -> Addend:
         if touched is None:
-            return Addend(place, total, None)
+            return Addend(leaf, total, None)
         numbers = self._uploaded(touched, self._store)
-        return Addend(place, total.index_select(0, numbers.to(torch.int64) - self.first_row), touched, numbers)
+        return Addend(leaf, total.index_select(0, numbers.to(torch.int64) - self.first_row), touched, numbers)
 
     def copy_unchanged(
         self,
@@ -272,11 +272,11 @@ class DeviceShard:
             gradient = rows_of(gradient, self._bucket)
         else:
             listed = exchange.touched_rows(contribution, self._field)
-            begin, end = within(listed, *(self._bucket.rows or (0, planned.shape[0])))
+            begin, end = find_rows(listed, *(self._bucket.rows or (0, planned.shape[0])))
             touched, gradient = listed[begin:end], gradient[begin:end]
             numbers = exchange.numbers(contribution, self._field, self._store)[begin:end]
         gradient = exchange.brought(gradient, contribution, self._store)
-        return Addend(contribution.place, gradient, touched, numbers)
+        return Addend(contribution.group_index, gradient, touched, numbers)
 
     def _uploaded(self, numbers: np.ndarray, store: DeviceStore) -> Tensor:
         return store.upload(torch.from_numpy(numbers).pin_memory())

@@ -16,8 +16,8 @@ from pool.exchange.layout import Part
 from pool.exchange.plan import Bucket, Plan
 from pool.exchange.tensors import rows_of, views
 from pool.exchange.touched_rows import compact_rows
-from pool.kernels.fold import Addend, Fold, Touched, fold, union, within
-from pool.kernels.threads import SCATTERED, worthwhile
+from pool.kernels.reduction import Addend, Reduction, Touched, find_rows, reduce, union_rows
+from pool.kernels.threads import SCATTERED, choose_num_threads
 
 
 class HostCoordinator:
@@ -144,17 +144,17 @@ class HostShard:
         return self._sums[number]
 
     def reduce(self, out: Tensor, addends: Sequence[Addend], *, scale: float, touched_only: bool) -> None:
-        fold(out, Fold(addends, scale, self.first_row, touched_only))
+        reduce(out, Reduction(addends, scale, self.first_row, touched_only))
 
     def reduce_node(self, number: int, addends: Sequence[Addend]) -> Addend:
         out = self.sum_memory(number)
         self.reduce(out, addends, scale=1.0, touched_only=True)
         return self.make_addend(
-            addends[0].place, out, union(addends, self.first_row, len(out)) if self.is_table else None
+            addends[0].leaf, out, union_rows(addends, self.first_row, len(out)) if self.is_table else None
         )
 
-    def make_addend(self, place: int, total: Tensor, touched: Touched | None) -> Addend:
-        return Addend(place, total, touched)
+    def make_addend(self, leaf: int, total: Tensor, touched: Touched | None) -> Addend:
+        return Addend(leaf, total, touched)
 
     def copy_unchanged(
         self, version: int, rows: Touched | None = None, *, but_not: Touched | None = None, share: int = 1
@@ -163,7 +163,7 @@ class HostShard:
         if rows is None:
             new.copy_(old)
             return
-        threads = max(1, worthwhile(len(rows) * old[0].numel(), SCATTERED) // share)
+        threads = max(1, choose_num_threads(len(rows) * old[0].numel(), SCATTERED) // share)
         _native.copy_rows(new, old, rows, but_not=but_not, first_row=self.first_row, threads=threads)
 
     def send(self, version: int, rows: Touched | None) -> None:
@@ -176,7 +176,7 @@ class HostShard:
         gradient, touched = self._gradients[contribution.worker, contribution.slot], self._touched(contribution)
         if touched is not None and contribution.worker in self._compact:
             gradient = gradient[compact_rows(touched, self._bucket, len(gradient))]
-        return Addend(contribution.place, gradient, touched)
+        return Addend(contribution.group_index, gradient, touched)
 
     def _touched(self, contribution: Contribution) -> Touched | None:
         return None if self._field is None else self._exchange.touched_rows(contribution, self._field)
@@ -186,5 +186,5 @@ class HostShard:
         if addend.touched is None:
             return addend.gradient.nbytes
         weights = self._weights[0]
-        begin, end = within(addend.touched, self.first_row, self.first_row + len(weights))
+        begin, end = find_rows(addend.touched, self.first_row, self.first_row + len(weights))
         return (end - begin) * weights[0].numel() * addend.gradient.element_size()

@@ -18,7 +18,7 @@ from pool.exchange.host_memory import lazy_zeros
 from pool.exchange.plan import Plan
 from pool.exchange.tensors import views
 from pool.exchange.touched_rows import Group
-from pool.kernels.fold import Addend, Fold, Touched, fold
+from pool.kernels.reduction import Addend, Reduction, Touched, reduce
 
 Slot = npt.NDArray[np.uint8]
 
@@ -75,7 +75,7 @@ class GroupSum:
         touched = None if field is None else self._group.touched(parameter, field)
         added = None if field is None else self._group.batches[self._batch].touched[field]
         addends = [Addend(0, sum_so_far, touched), Addend(1, new, added)]
-        fold(sum_so_far, Fold(addends, first_row=begin, touched_only=True))
+        reduce(sum_so_far, Reduction(addends, first_row=begin, touched_only=True))
 
 
 def _without(rows: Touched, others: Touched) -> npt.NDArray[np.int64]:

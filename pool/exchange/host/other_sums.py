@@ -17,7 +17,7 @@ from pool.exchange.layout import Layout
 from pool.exchange.plan import Bucket
 from pool.exchange.plan import Tensor as Planned
 from pool.exchange.tensors import torch_dtype
-from pool.kernels.fold import Addend
+from pool.kernels.reduction import Addend
 from pool.protocol.messages import BucketSums, SumPlace
 
 _ShardKey = tuple[int, int]  # parameter, numbered through all members, and first row

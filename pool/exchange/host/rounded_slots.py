@@ -17,7 +17,7 @@ from pool.exchange.host_memory import lazy_zeros
 from pool.exchange.plan import Bucket, Plan
 from pool.exchange.tensors import views
 from pool.exchange.touched_rows import Group, compact_rows
-from pool.kernels.threads import MEMORY_BOUND, SCATTERED, worthwhile
+from pool.kernels.threads import MEMORY_BOUND, SCATTERED, choose_num_threads
 
 Slot = npt.NDArray[np.uint8]
 
@@ -47,9 +47,9 @@ class RoundedSlots:
         made, place = self._made[parameter], self._slots[slot][parameter]
         field = self._plan.parameters[parameter].sparse_field
         if field is None:
-            threads = worthwhile(made.numel(), MEMORY_BOUND)
+            threads = choose_num_threads(made.numel(), MEMORY_BOUND)
             return _native.round_numbers(place.view(-1), made.view(-1), threads=threads)
         touched = group.touched(parameter, field)
         rows = compact_rows(touched, bucket, len(made))
-        threads = worthwhile((rows.stop - rows.start) * made[0].numel(), SCATTERED)
+        threads = choose_num_threads((rows.stop - rows.start) * made[0].numel(), SCATTERED)
         return _native.round_rows(place[rows], made, touched[rows], threads=threads)

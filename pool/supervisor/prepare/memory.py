@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from loader.errors import DataError
 from loader.stream.data import Data
 from pool.errors import ResourceError
-from pool.kernels.tree import most_nodes, most_nodes_between
+from pool.kernels.tree import max_nodes, max_nodes_anywhere
 from pool.shm import segment
 from pool.shm.memory import write_chunk_checksums
 from pool.shm.memory_map import RING, SNAPSHOTS, SUMS
@@ -102,8 +102,8 @@ def most_sums(run: RunPlan) -> int:
     """
     place, groups = run.place, run.groups
     if place is not None:  # a share of a step consists of whole nodes of the tree, at its end too
-        return most_nodes_between(len(groups.share(place.machine, place.machines)))
-    return most_nodes(groups.per_step) if run.config.pool.gradient_slots < groups.per_step else 1
+        return max_nodes_anywhere(len(groups.share(place.machine, place.machines)))
+    return max_nodes(groups.groups_per_step) if run.config.pool.gradient_slots < groups.groups_per_step else 1
 
 
 def shortage(rows: Sequence[Row], available: Available) -> str | None:

@@ -143,7 +143,7 @@ class RunPlan:
     def _feeder_start(self, peer: Peer) -> FeederStart:
         """Returns the feeder's start document, with the share of each step that this machine computes."""
         validates, groups, place = self.config.validates, self.groups, self.place
-        share = range(groups.per_step) if place is None else groups.share(place.machine, place.machines)
+        share = range(groups.groups_per_step) if place is None else groups.share(place.machine, place.machines)
         return FeederStart(
             **self._running(peer, uses_device=False),
             data_config=self.config.data.model_copy(update={"threads": self.decoding_threads}),

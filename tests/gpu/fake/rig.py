@@ -43,7 +43,7 @@ from pool.exchange.interface import CoordinatorExchange, WorkerExchange
 from pool.exchange.layout import Layout
 from pool.exchange.plan import Plan, make_plan
 from pool.exchange.tensors import rows_of, specs, trained_parameters, views
-from pool.kernels.fold import Touched, within
+from pool.kernels.reduction import Touched, find_rows
 from pool.protocol.identity import WORKER, Peer
 from pool.protocol.messages import Assignment
 from pool.task.factory import build_model
@@ -310,7 +310,7 @@ class TakingRig(WorkerRig):
         done = []
         self._fill(0)
         self._publish(0)
-        for group in range(self._groups.per_step):
+        for group in range(self._groups.groups_per_step):
             done.append(self._train(group, meanwhile))
         return done
 
@@ -346,7 +346,7 @@ class TakingRig(WorkerRig):
 
         def prepare_next() -> None:
             meanwhile()
-            if group + 1 < self._groups.per_step:
+            if group + 1 < self._groups.groups_per_step:
                 self._fill(group + 1)
                 place = self._place(self._groups.batches(0, group + 1).start)
                 self.computer.prepare(place, group + 2, done=lambda: place.fill(GARBAGE))
@@ -369,7 +369,7 @@ class TakingRig(WorkerRig):
                 gradients[bucket] = self._take(batches, slot, bucket)
         buffers = [tensor.clone() for tensor in views(self._slots[slot], self._layout.slot_plan.buffers)]
         self._slots[slot].fill(GARBAGE)
-        if group + 1 < self._groups.per_step:
+        if group + 1 < self._groups.groups_per_step:
             self._publish(group + 1)
         self._halves[slot].fill(GARBAGE)
         losses, unsound = (
@@ -424,7 +424,7 @@ def touched_bytes(given: Inputs, k: int, bucket: int) -> int:
     """Of the table's rows that batch k touched in a bucket."""
     rows = given.plan.buckets[bucket].rows
     assert rows is not None
-    begin, end = within(SparseBatch.view(given.schema, given.batches[k]).sparse["features"].touched, *rows)
+    begin, end = find_rows(SparseBatch.view(given.schema, given.batches[k]).sparse["features"].touched, *rows)
     return 64 * (end - begin)
 
 

@@ -228,11 +228,11 @@ class SteppingRig(WorkerRig):
         self._models.publish(0)
 
     def _take(self, step: int, bucket: int, contribution: Contribution) -> None:
-        batches, last = self._groups.batches_per_step, contribution.place == PER_STEP - 1
-        first = replace(contribution, batches=tuple(self._groups.batches(step, 0)), place=0, slot=0)
+        batches, last = self._groups.batches_per_step, contribution.group_index == PER_STEP - 1
+        first = replace(contribution, batches=tuple(self._groups.batches(step, 0)), group_index=0, slot=0)
         contributions = (contribution,) if self._early else (first, contribution)
-        places = range(contribution.place + 1)
-        fold = Fold(step, bucket, contributions, places, contributions[0].place == 0, last, batches)
+        places = range(contribution.group_index + 1)
+        fold = Fold(step, bucket, contributions, places, contributions[0].group_index == 0, last, batches)
         if last:
             self._models.ahead()  # as late as can be
             self._models.buckets[bucket].update(Update(step, bucket, batches, fold))

@@ -11,7 +11,7 @@ import torch
 from pool.coordinator.update.changed_rows import ChangedRows
 from pool.coordinator.update.copy_over import CarryOver, StepsInPlace, WritesTouchedRows
 from pool.exchange.host.coordinator import HostShard
-from pool.kernels.fold import Addend
+from pool.kernels.reduction import Addend
 
 ROWS, FIRST, STEPS = 200, 40, 60  # the piece is rows 40 to 239 of its table
 

@@ -148,7 +148,7 @@ def test_what_a_dead_worker_finished_is_kept_and_what_it_had_begun_is_given_away
     actions = scheduler.worker_report(back, computed(again[0], 1.5))
     folds = folds_of(actions)
     assert [each.batches for each in folds[0].contributions] == [(0,), (1,)]
-    assert [each.place for each in folds[0].contributions] == [0, 1]
+    assert [each.group_index for each in folds[0].contributions] == [0, 1]
     assert [each.worker for each in folds[0].contributions] == [0, 1]
     assert [a.losses for a in actions if isinstance(a, Commit)] == [((0.5, 1.5),)]
 

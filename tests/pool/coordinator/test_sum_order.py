@@ -25,7 +25,7 @@ from pool.exchange.host_memory import HostMemory
 from pool.exchange.layout import Layout
 from pool.exchange.plan import Plan, TensorSpec, make_plan
 from pool.exchange.tensors import views
-from pool.kernels.tree import join_into_nodes, most_nodes, tree_sum
+from pool.kernels.tree import join_into_nodes, max_nodes, tree_sum
 from pool.metrics.validation_pass import ValidationPass
 from pool.optim.buckets import BucketOptimizers
 from pool.protocol.messages import Assignment
@@ -194,17 +194,17 @@ def test_the_order_of_nine_is_pairs_of_pairs() -> None:
 
 
 @pytest.mark.parametrize("count", range(1, 40))
-def test_the_memory_for_sums_is_enough_for_a_step_folded_batch_by_batch(count: int) -> None:
+def test_the_memory_for_sums_is_enough_for_a_step_reduced_batch_by_batch(count: int) -> None:
     class At:
-        def __init__(self, place: int) -> None:
-            self.place = place
+        def __init__(self, leaf: int) -> None:
+            self.leaf = leaf
 
     most = 0
     for seed in range(20):
         draw = random.Random(seed)
         found: list[At] = []
-        for place in sorted(draw.sample(range(count), draw.randint(1, count))):
-            if place < count - 1:  # with the last one the sum is complete
-                found = [node[0] for node in join_into_nodes([*found, At(place)], range(place + 1))]
+        for leaf in sorted(draw.sample(range(count), draw.randint(1, count))):
+            if leaf < count - 1:  # with the last one the sum is complete
+                found = [node[0] for node in join_into_nodes([*found, At(leaf)], range(leaf + 1))]
                 most = max(most, len(found))
-    assert most <= most_nodes(count)
+    assert most <= max_nodes(count)

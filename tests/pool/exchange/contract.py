@@ -23,7 +23,7 @@ from pool.exchange.interface import CoordinatorExchange, GroupBatch, ShardMemory
 from pool.exchange.layout import Layout
 from pool.exchange.plan import Plan, TensorSpec, make_plan
 from pool.exchange.tensors import trained_parameters, untrained_tensors
-from pool.kernels.fold import Touched
+from pool.kernels.reduction import Touched
 
 ROWS, COLUMNS = 40, 5
 TABLE, DENSE, SCALAR = 0, 1, 2

@@ -16,7 +16,7 @@ from pool.config.sections import OptimizerConfig
 from pool.errors import CheckpointError
 from pool.exchange.plan import Plan, TensorSpec, make_plan
 from pool.exchange.tensors import rows_of
-from pool.kernels.fold import Addend
+from pool.kernels.reduction import Addend
 from pool.optim.buckets import BucketOptimizers
 from pool.optim.elementwise import ELEMENTWISE
 from pool.optim.native import NativeOptimizer

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from pool import _native
 from pool.kernels import rule
-from pool.kernels.fold import Addend, Touched
+from pool.kernels.reduction import Addend, Touched
 from pool.optim import FTRL, Adam, RowwiseAdagrad, SparseAdam
 from pool.optim.native import NativeOptimizer
 
@@ -47,7 +47,7 @@ def stepped(make: Make, start: Tensor, steps: list[list[Addend]], borders: list[
         for part, optimizer, first in zip(parts, optimizers, borders, strict=False):
             rows = slice(first, first + len(part))
             part.data = new[rows]
-            own = [Addend(each.place, each.gradient[rows], each.touched) for each in addends]
+            own = [Addend(each.leaf, each.gradient[rows], each.touched) for each in addends]
             optimizer.fold_and_step(part, old[rows], own, first_row=first, scale=0.5)
     states = [
         torch.cat([optimizer.state[part][key] for part, optimizer in zip(parts, optimizers, strict=True)])

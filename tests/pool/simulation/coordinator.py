@@ -36,7 +36,7 @@ from pool.coordinator.scheduler.actions import (
 )
 from pool.coordinator.scheduler.inbox import Inbox
 from pool.coordinator.scheduler.scheduler import StepScheduler
-from pool.kernels.tree import join_into_nodes, most_nodes, most_nodes_between, tree_sum
+from pool.kernels.tree import join_into_nodes, max_nodes, max_nodes_anywhere, tree_sum
 from pool.protocol.admission import Admission
 from pool.protocol.blame import DeathInBatch
 from pool.protocol.identity import Peer
@@ -83,7 +83,7 @@ FOREVER = 1 << 30  # behind all places
 
 
 def sum_of(found: list[Node]) -> int:
-    return tree_sum([node.place for node in found], [node.total for node in found], add)
+    return tree_sum([node.leaf for node in found], [node.total for node in found], add)
 
 
 class WorkersMemory:
@@ -323,13 +323,13 @@ class SimCoordinator(Process):
                 continue
             for batch in each.batches:
                 memory.check_batch("train", batch)  # its touched rows are read
-            self._sums[bucket].append(Node(each.place, memory.gradient(each.worker, each.slot, bucket)))
+            self._sums[bucket].append(Node(each.group_index, memory.gradient(each.worker, each.slot, bucket)))
             self._counts[bucket] += len(each.batches)
-        self._sums[bucket].sort(key=lambda node: node.place)
+        self._sums[bucket].sort(key=lambda node: node.leaf)
         end = range(FOREVER) if action.last else action.places
-        self._sums[bucket] = [Node(node[0].place, sum_of(node)) for node in join_into_nodes(self._sums[bucket], end)]
+        self._sums[bucket] = [Node(node[0].leaf, sum_of(node)) for node in join_into_nodes(self._sums[bucket], end)]
         rules = self.world.setup.rules
-        most = most_nodes(rules.groups.per_step) if rules.machines == 1 else most_nodes_between(len(rules.share))
+        most = max_nodes(rules.groups.groups_per_step) if rules.machines == 1 else max_nodes_anywhere(len(rules.share))
         assert len(self._sums[bucket]) <= most, "memory for sums"
         self._divisors[bucket] = action.batches
 

@@ -74,7 +74,7 @@ class History:
         concerned = set(action.members) or self._training
         innocent = not all(self._setup.is_bad(member, action.batch) for member in concerned)
         rules = self._setup.rules
-        is_own = rules.groups.place_of(action.batch) in rules.share  # else another machine has seen the deaths
+        is_own = rules.groups.group_index_of(action.batch) in rules.share  # else another machine has seen the deaths
         if is_own and not all((member, action.batch) in self._setup.unsound for member in concerned):
             died, raised = (
                 self._ends[self._who_knows(coordinator), action.batch, exception] for exception in (False, True)
