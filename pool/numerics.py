@@ -37,7 +37,7 @@ from pool.device.precision import DenseProducts, describe_changed_arithmetic
 from pool.ensemble.execution_choice import RULE
 from pool.ensemble.member import Member
 from pool.errors import RunError
-from pool.exchange.layout import prefix
+from pool.exchange.layout import member_prefix
 from pool.exchange.plan import Plan
 from pool.kernels.cuda.launcher import computing_with
 from pool.protocol.identity import Peer
@@ -136,7 +136,7 @@ def _arithmetic(dense_products: DenseProducts) -> dict[str, str]:
 def _constants(of_members: Sequence[Mapping[str, str]]) -> dict[str, str]:
     """Returns the digests of the members' constants as one entry, or nothing if they have none."""
     texts = [
-        f"{prefix(m, len(of_members))}{path} {digest}"
+        f"{member_prefix(m, len(of_members))}{path} {digest}"
         for m, constants in enumerate(of_members)
         for path, digest in constants.items()
     ]

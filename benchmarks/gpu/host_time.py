@@ -85,8 +85,8 @@ class Step:
     def seconds(self) -> tuple[float, ...]:
         """Of each part."""
         times = [time.process_time()]
-        self._outcomes.begin()
-        self._outcomes.begin_batch()
+        self._outcomes.start_group()
+        self._outcomes.start_batch()
         loss = self._task.loss(self._model, self._batch, Progress(0, 1))
         times.append(time.process_time())
         loss.backward(self._one)  # type: ignore[no-untyped-call]

@@ -37,7 +37,7 @@ from pool.coordinator.validation_arrays import ValidationArrays
 from pool.device.startup import naming_lost_devices
 from pool.ensemble.factory import make_members
 from pool.exchange.device.store import ExportedMemory
-from pool.exchange.layout import member_of_bucket
+from pool.exchange.layout import list_bucket_members
 from pool.nets.record import still_to_export
 from pool.optim.plateau import plateau_rule
 from pool.process.start import CoordinatorStart
@@ -205,7 +205,7 @@ def _rules(start: CoordinatorStart, goal: Goal) -> Rules:
     return Rules(
         steps=config.train.steps,
         batches_per_step=config.train.batches_per_step,
-        member_of=member_of_bucket(plans),
+        member_of=list_bucket_members(plans),
         gradient_slots=config.pool.gradient_slots,
         has_buffers=bool(plans[0].buffers),
         validate_every=config.validate_every,

@@ -23,10 +23,10 @@ from pool.exchange.interface import CoordinatorExchange
 from pool.exchange.plan import Plan
 from pool.exchange.tensors import (
     all_tensors,
+    find_tied_names,
+    find_transient_buffers,
     replace_tensors,
-    tied_names,
     trained_parameters,
-    transient_names,
     untrained_tensors,
 )
 from pool.nn.generators import seed_for
@@ -58,8 +58,8 @@ class TrainedMember:
         self._model = _where_it_is_stepped(member, exchange)
         self._prefix = prefix
         # tied: second names of tensors, with the name in `named`. transient: buffers that state_dict leaves out
-        self.tied = {prefix + name: prefix + first for name, first in tied_names(self._model).items()}
-        self.transient = [prefix + name for name in transient_names(self._model)]
+        self.tied = {prefix + name: prefix + first for name, first in find_tied_names(self._model).items()}
+        self.transient = [prefix + name for name in find_transient_buffers(self._model)]
         self._exchange = exchange
         self._parameters = _trained_parameters(self._model)
         self._buffers = _untrained_tensors(self._model)

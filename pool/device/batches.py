@@ -65,9 +65,9 @@ class OnDevice:
         self._event_waiter.call_after(self._read, done)
 
     def for_current_stream(self) -> TensorBatch:
-        here = torch.accelerator.current_stream(self._memory.device)
-        here.wait_event(self._copied)
-        self._memory.record_stream(here)
+        current = torch.accelerator.current_stream(self._memory.device)
+        current.wait_event(self._copied)
+        self._memory.record_stream(current)
         return self.batch
 
 

@@ -51,7 +51,7 @@ class MemoryProcess(SecondProcess):
         return bytes.fromhex(self.ask("read")[0])
 
 
-def sharing_problems(device: str, module: str, deadline: float) -> dict[str, str]:
+def find_sharing_problems(device: str, module: str, deadline: float) -> dict[str, str]:
     """Tries to share memory between two processes. Returns what went wrong, by test; empty text for a test that has
     passed.
 

@@ -14,7 +14,13 @@ from torch.nn.parameter import UninitializedParameter
 from loader.stream.schema import BatchSchema
 from pool.checkpoint.store import DTYPES
 from pool.errors import ConfigError
-from pool.exchange.tensors import all_tensors, count_hooks, row_sparse_tables, trained_parameters, untrained_tensors
+from pool.exchange.tensors import (
+    all_tensors,
+    count_hooks,
+    find_row_sparse_tables,
+    trained_parameters,
+    untrained_tensors,
+)
 from pool.nn.sparse_linear import SparseLinear
 from pool.protocol.codec import MAX_ITEMS
 from pool.task.attributes import attributes, tensors
@@ -49,7 +55,7 @@ def _problems(model: nn.Module) -> Iterator[str]:
             yield f"{name} is {tensor.dtype}, which a checkpoint can't hold; allowed: {known}"
         if tensor.layout != torch.strided:
             yield f"{name} is {tensor.layout}; only dense tensors can be shared between processes"
-    hooked = {id(table.weight) for table in row_sparse_tables(model) if any(count_hooks(table.weight))}
+    hooked = {id(table.weight) for table in find_row_sparse_tables(model) if any(count_hooks(table.weight))}
     for name, parameter in parameters:
         if id(parameter) in hooked:
             yield (

@@ -30,9 +30,9 @@ from pool.device.precision import choose_computing
 from pool.device.probe import describe_cards
 from pool.ensemble.factory import described
 from pool.errors import AWAY_ERRORS, ConfigError, PoolError, UnavailableError
-from pool.exchange.layout import joined, prefix
-from pool.exchange.plan import Plan, TensorSpec, make_plan
-from pool.exchange.tensors import specs
+from pool.exchange.layout import join_plans, member_prefix
+from pool.exchange.plan import Plan, TensorSpec, build_plan
+from pool.exchange.tensors import tensor_specs
 from pool.metrics.layout import Measured, measured
 from pool.optim.elementwise import ELEMENTWISE
 from pool.optim.plateau import plateau_rule
@@ -187,7 +187,7 @@ def _look_at_members(start: PlannerStart, schema: BatchSchema) -> Members:
             plateau_rule(config, look.measured)
         if look.measured != first.measured:
             raise ConfigError(f"ensemble.member.{m}: its task has other metrics than that of member 0")
-        begin = prefix(m, len(configs))
+        begin = member_prefix(m, len(configs))
         parameters, buffers = ([replace(spec, name=begin + spec.name) for spec in each] for each in look.tensors)
         plans.append(plan_of(config, parameters, buffers))
     return Members(tuple(plans), first.measured, tuple(look.constants for look in looks), on_meta)
@@ -198,9 +198,9 @@ def plan_of(config: Config, parameters: Sequence[TensorSpec], buffers: Sequence[
 
     If its optimizer steps all parameters together, they get one bucket, whatever pool.bucket_mb says.
     """
-    plan = make_plan(parameters, buffers, _bucket_limits(config), split_tables=config.optimizer.name in ELEMENTWISE)
+    plan = build_plan(parameters, buffers, _bucket_limits(config), split_tables=config.optimizer.name in ELEMENTWISE)
     if len(plan.buckets) > 1 and steps_together(config, small_plan(plan)):
-        return make_plan(parameters, buffers, [sum(tensor.nbytes for tensor in parameters)])
+        return build_plan(parameters, buffers, [sum(tensor.nbytes for tensor in parameters)])
     return plan
 
 
@@ -237,7 +237,7 @@ def _look_at_task(start: PlannerStart, config: Config, schema: BatchSchema, *, o
                 f"train.metrics_every: the batches of a group have {numbers} losses and metrics; at most {MOST_LOSSES} "
                 "can be said at once: lower train.batches_per_group"
             )
-        return Look(specs(model), measures, digests(_attributes(task, model)))
+        return Look(tensor_specs(model), measures, digests(_attributes(task, model)))
     except (PoolError, DataError, TooManyNumbersError):
         raise
     except ValueError as error:
@@ -311,7 +311,7 @@ def run(start: PlannerStart) -> Answer:
             state_nbytes=nbytes,
             fingerprint=numerics.reference(
                 start.config,
-                joined(plans),
+                join_plans(plans),
                 there,
                 members.constants,
                 steps_on=() if missing or optimizers_are_alike(start.config) else exchange.devices,

@@ -135,8 +135,10 @@ def _make_exchange(
     weights: DeviceWeights
     if start.imports_memory:
         imported = _import_memory(start, device) if exported is None else exported.result()
-        if imported.queues is not None:
-            streams = replace(streams, outward=imported.queues.writing, stepping=imported.queues.stepping)
+        if imported.shared_streams is not None:
+            streams = replace(
+                streams, outward=imported.shared_streams.writing, stepping=imported.shared_streams.stepping
+            )
         crash_point("worker.memory_borrowed")
         weights = MappedWeights(model, plan, streams, split_memory(imported.weights, plan.nbytes))
         places = split_memory(imported.slots, slot_nbytes)

@@ -22,9 +22,9 @@ from torch import nn
 
 from loader.plugins.error_text import PluginError
 from pool.exchange.interface import GroupBatch, WorkerExchange
-from pool.exchange.layout import joined, member_of_bucket
+from pool.exchange.layout import join_plans, list_bucket_members
 from pool.exchange.plan import Plan
-from pool.exchange.tensors import row_sparse_tables, trained_parameters
+from pool.exchange.tensors import find_row_sparse_tables, trained_parameters
 from pool.protocol.messages import Outcome
 
 Announce = Callable[[int], None]  # called with the number of a bucket
@@ -47,9 +47,9 @@ class GradientWriter:
     def __init__(self, model: nn.Module, plans: Sequence[Plan], exchange: WorkerExchange) -> None:
         """Registers the hooks through which the gradients of `model` are taken. `model`: holds the models of all
         members (networks of an ensemble). `plans`: one for each member."""
-        self._plan = plan = joined(plans)
+        self._plan = plan = join_plans(plans)
         self._members = range(len(plans))
-        self._member_of = member_of_bucket(plans)
+        self._member_of = list_bucket_members(plans)
         self._exchange = exchange
         self._parameters = [parameter for _, parameter in trained_parameters(model)]
         self._index: dict[torch.Tensor, int] = {parameter: i for i, parameter in enumerate(self._parameters)}
@@ -71,7 +71,7 @@ class GradientWriter:
         for parameter in self._parameters:
             parameter.register_post_accumulate_grad_hook(self._accumulated)  # type: ignore[no-untyped-call]
         self._tables: set[torch.Tensor] = set()  # weights whose gradient comes through the sink
-        for table in row_sparse_tables(model):
+        for table in find_row_sparse_tables(model):
             if exchange.uses_compact_rows:
                 table.rows_sink = self
             else:

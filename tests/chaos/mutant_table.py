@@ -357,7 +357,7 @@ MUTANTS = (
         "rows of a group begin as they are",
         "rows that the first batch of a group does not touch hold what was there",
         "pool/exchange/host/group_sum.py",
-        "            place[torch.from_numpy(others)] = 0.0\n",
+        "            group_sum[torch.from_numpy(only_of_group)] = 0.0\n",
         "            pass\n",
         GROUPS,
     ),

@@ -87,8 +87,8 @@ def test_the_loss_and_its_gradient() -> None:
 
 def test_what_is_not_finite_is_found() -> None:
     outcomes = Outcomes(DEVICE, 4)
-    outcomes.begin()
-    outcomes.begin_batch()
+    outcomes.start_group()
+    outcomes.start_batch()
     broken = torch.zeros(1 << 20, device=DEVICE)
     broken[777_777] = torch.inf
     flags = [outcomes.check(gradient) for gradient in (torch.zeros_like(broken), broken)]

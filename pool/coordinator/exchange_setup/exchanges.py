@@ -26,7 +26,7 @@ from pool.exchange.host.coordinator import HostCoordinator
 from pool.exchange.host.other_sums import OtherSums
 from pool.exchange.host_memory import HostMemory
 from pool.exchange.interface import CoordinatorExchange
-from pool.exchange.layout import Part
+from pool.exchange.layout import MemberLayout
 from pool.kernels.reduction import Touched
 from pool.process.start import CoordinatorStart
 from pool.shm.memory import Memory
@@ -73,20 +73,20 @@ class Exchanges:
         self.memory_exporter: MemoryExporter | None = None  # exports device memory to workers in other processes
         self.copies: Copies = InHostMemory()  # makes copies of the run's state for snapshots
         make = self._on_device() if start.exchange.on_device else self._on_host
-        parts = enumerate(start.layout.parts)
-        self.members: Sequence[CoordinatorExchange] = [make(member, part) for member, part in parts]
+        layouts = enumerate(start.layout.member_layouts)
+        self.members: Sequence[CoordinatorExchange] = [make(member, layout) for member, layout in layouts]
 
-    def _on_host(self, member: int, part: Part) -> CoordinatorExchange:
+    def _on_host(self, member: int, layout: MemberLayout) -> CoordinatorExchange:
         """Makes the coordinator's end of an exchange in host memory, for one member."""
-        devices, rounds = enumerate(self._start.devices), part.slot_plan != part.plan
+        devices, rounds = enumerate(self._start.devices), layout.slot_plan != layout.plan
         return HostCoordinator(
-            part,
-            self._host.of(part),
+            layout,
+            self._host.of_member(layout),
             compact=[worker for worker, spec in devices if rounds or parse_device(spec).is_accelerator],
             touched_rows=partial(self._touched_rows, member),
             publish=self._shortcut.publish,
             member=member,
-            others=self.others,
+            other_sums=self.others,
         )
 
     def _on_device(self) -> partial[CoordinatorExchange]:
@@ -127,17 +127,17 @@ class Exchanges:
         return partial(self._of_devices, device_stores, assign_owners(layout.plans, len(devices)))
 
     def _of_devices(
-        self, device_stores: DeviceStores, owners: Sequence[Mapping[ShardKey, int]], member: int, part: Part
+        self, device_stores: DeviceStores, owners: Sequence[Mapping[ShardKey, int]], member: int, layout: MemberLayout
     ) -> CoordinatorExchange:
         """Makes the coordinator's end of an exchange on devices, for one member. `owners`: by member, the device of
         each shard of its parameters."""
         return DeviceCoordinator(
-            part,
+            layout,
             device_stores,
             owners[member],
             touched_rows=partial(self._touched_rows, member),
             publish=self._shortcut.publish,
-            remote=self._host.of(part) if self._host.halves else None,
+            remote=self._host.of_member(layout) if self._host.halves else None,
         )
 
     def _touched_rows(self, member: int, contribution: Contribution, field: str) -> Touched:

@@ -54,9 +54,14 @@ class Race:
 
 RACES = (
     # --- batches ---
-    Race("batch is not waited for", "batches", "        here.wait_event(self._copied)\n", "", mode="batches are late"),
     Race(
-        "batch's memory is not recorded on the stream that computes", "batches", "self._memory.record_stream(here)", ""
+        "batch is not waited for", "batches", "        current.wait_event(self._copied)\n", "", mode="batches are late"
+    ),
+    Race(
+        "batch's memory is not recorded on the stream that computes",
+        "batches",
+        "self._memory.record_stream(current)",
+        "",
     ),
     Race(
         "ring slot is free before it is copied", "batches", "self._event_waiter.call_after(self._read, done)", "done()"
@@ -91,20 +96,20 @@ RACES = (
     Race("batch is copied while the host waits", "batches", "non_blocking=True", "non_blocking=False"),
     Race("batch is copied from memory that is not page-locked", "batches", "slot[:used])", "slot[:used].copy())"),
     # --- weights ---
-    Race("weights are not waited for", "weights", "        here.wait_stream(inward)\n", ""),
+    Race("weights are not waited for", "weights", "        current.wait_stream(inward)\n", ""),
     Race("weights of the other version", "weights", "self._halves[version % 2]", "self._halves[1 - version % 2]"),
     Race(
         "weights are copied while the host waits",
         "weights",
-        "source[place], non_blocking=True)",
-        "source[place])",
+        "source[span], non_blocking=True)",
+        "source[span])",
     ),
     # --- gradients ---
     Race(
         "gradient is copied before it is there",
         "worker",
         "    def hand_over(self, bucket: Bucket, on_done: Callable[[], object]) -> Mapping[int, Tensor]:\n"
-        "        self._streams.outward.wait_stream(self._streams.here)\n",
+        "        self._streams.outward.wait_stream(self._streams.current_stream)\n",
         "    def hand_over(self, bucket: Bucket, on_done: Callable[[], object]) -> Mapping[int, Tensor]:\n",
     ),
     Race(
@@ -124,27 +129,27 @@ RACES = (
         "event of a bucket is recorded on the stream that computes",
         "worker",
         "self._event_waiter.call_after(record_host_event(self._streams.outward), on_done)",
-        "self._event_waiter.call_after(record_host_event(self._streams.here), on_done)",
+        "self._event_waiter.call_after(record_host_event(self._streams.current_stream), on_done)",
     ),
     Race(
         "event of a bucket is recorded before its copies",
         "worker",
-        "        with self._streams.outward:\n            for parameter, (gradient, place) in made.items():\n",
+        "        with self._streams.outward:\n            for parameter, (gradient, slot_gradient) in pairs.items():\n",
         "        self._event_waiter.call_after(record_host_event(self._streams.outward), on_done)\n"
         "        on_done = type(None)\n"
-        "        with self._streams.outward:\n            for parameter, (gradient, place) in made.items():\n",
+        "        with self._streams.outward:\n            for parameter, (gradient, slot_gradient) in pairs.items():\n",
     ),
     Race(
         "gradient is copied while the host waits",
         "worker",
-        "place.copy_(there, non_blocking=True)",
-        "place.copy_(there)",
+        "slot_gradient.copy_(source, non_blocking=True)",
+        "slot_gradient.copy_(source)",
     ),
     Race(
         "gradient goes to the slot of the batch before",
         "worker",
-        "        self._slot, self._batch, self._made = slot, -1, {}\n",
-        "        self._slot, self._batch, self._made = 1 - slot, -1, {}\n",
+        "        self._slot, self._batch_index, self._gradients = slot, -1, {}\n",
+        "        self._slot, self._batch_index, self._gradients = 1 - slot, -1, {}\n",
     ),
     Race(
         "rows of a batch before",
@@ -164,15 +169,15 @@ RACES = (
     Race(
         "a batch's gradient takes the place of those before it",
         "worker",
-        "return gradient if before is None else before + gradient",
+        "return gradient if group_sum is None else group_sum + gradient",
         "return gradient",
     ),
     # --- buffers ---
     Race(
         "buffers are copied on a stream that nobody waits for",
         "worker",
-        "        with self._streams.outward:\n            for own, place in self._buffers",
-        "        with torch.Stream(device=self._streams.device):\n            for own, place in self._buffers",
+        "        with self._streams.outward:\n            for spans in self._buffer_spans",
+        "        with torch.Stream(device=self._streams.device):\n            for spans in self._buffer_spans",
     ),
     Race(
         "buffers are overwritten by the group's next batch before they are copied",
@@ -185,9 +190,9 @@ RACES = (
     Race(
         "loss is copied before it is there",
         "worker",
-        "        self._streams.outward.wait_stream(self._streams.here)\n"
-        "        with self._streams.outward:\n            place.copy_(",
-        "        with self._streams.outward:\n            place.copy_(",
+        "        self._streams.outward.wait_stream(self._streams.current_stream)\n"
+        "        with self._streams.outward:\n            host_results.copy_(",
+        "        with self._streams.outward:\n            host_results.copy_(",
     ),
     Race(
         "loss is read before it is copied",
@@ -211,7 +216,7 @@ RACES = (
     Race(
         "flags are read in backward",
         "worker",
-        "return self._outcomes.check(gradient, gradient.dtype if self._adds_up else self._dtypes[parameter])",
+        "return self._outcomes.check(gradient, rounded_to)",
         "return bool(self._outcomes.check(gradient))",
     ),
     # --- the thread that waits for events ---

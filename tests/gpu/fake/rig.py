@@ -41,8 +41,8 @@ from pool.exchange.host.worker import HostWorker
 from pool.exchange.host_memory import HostMemory
 from pool.exchange.interface import CoordinatorExchange, WorkerExchange
 from pool.exchange.layout import Layout
-from pool.exchange.plan import Plan, make_plan
-from pool.exchange.tensors import rows_of, specs, trained_parameters, views
+from pool.exchange.plan import Plan, build_plan
+from pool.exchange.tensors import bucket_rows, tensor_specs, trained_parameters, view_array_as_tensors
 from pool.kernels.reduction import Touched, find_rows
 from pool.protocol.identity import WORKER, Peer
 from pool.protocol.messages import Assignment
@@ -121,14 +121,16 @@ def inputs(count: int = 5, *, infinite_gradient_of_batch: int = -1) -> Inputs:
     task = ToyTask(ModelConfig(batch_norm=True), loss)
     torch.manual_seed(3)
     model = task.build_model()
-    plan = make_plan(*specs(model), [256, 1 << 14], split_tables=True)
+    plan = build_plan(*tensor_specs(model), [256, 1 << 14], split_tables=True)
     assert len(plan.buckets) > 5, "several buckets, the table cut in rows"
     versions = []
     for version in range(count):
         half = np.zeros(plan.nbytes, np.uint8)
-        for place, (_, parameter) in zip(views(half, plan.parameters), trained_parameters(model), strict=True):
+        for place, (_, parameter) in zip(
+            view_array_as_tensors(half, plan.parameters), trained_parameters(model), strict=True
+        ):
             place.copy_(parameter.detach() * (1 + 0.1 * version))
-        for place, (_, buffer) in zip(views(half, plan.buffers), model.named_buffers(), strict=True):
+        for place, (_, buffer) in zip(view_array_as_tensors(half, plan.buffers), model.named_buffers(), strict=True):
             place.copy_(buffer)
         versions.append(half)
     return Inputs(task, stream.schema, plan, slots, versions)
@@ -225,7 +227,7 @@ class WorkerRig:
     def _host_coordinator(self) -> CoordinatorExchange:
         rounds = self._layout.gradient_dtype != "float32"
         made: CoordinatorExchange = self._code.host.HostCoordinator(
-            self._layout.parts[0],
+            self._layout.member_layouts[0],
             self._host_memory,
             compact=[0] if self._device.is_accelerator or rounds else [],
             touched_rows=self._touched_rows,
@@ -301,7 +303,7 @@ class TakingRig(WorkerRig):
         """One of its streams; none if the name is empty."""
         own = self._streams
         assert not isinstance(self._batches, HostBatches)
-        streams: dict[str, torch.Stream] = {"inward": own.inward, "outward": own.outward, "here": own.here}
+        streams: dict[str, torch.Stream] = {"inward": own.inward, "outward": own.outward, "here": own.current_stream}
         streams["batches"] = self._batches._stream  # type: ignore[attr-defined]
         fakegpu.make_late(streams[name] if name else None)
 
@@ -367,7 +369,9 @@ class TakingRig(WorkerRig):
         for bucket in range(len(self._given.plan.buckets)):
             if bucket not in announced:
                 gradients[bucket] = self._take(batches, slot, bucket)
-        buffers = [tensor.clone() for tensor in views(self._slots[slot], self._layout.slot_plan.buffers)]
+        buffers = [
+            tensor.clone() for tensor in view_array_as_tensors(self._slots[slot], self._layout.slot_plan.buffers)
+        ]
         self._slots[slot].fill(GARBAGE)
         if group + 1 < self._groups.groups_per_step:
             self._publish(group + 1)
@@ -396,7 +400,7 @@ class TakingRig(WorkerRig):
         gradients = []
         for parameter in plan.buckets[bucket].parameters:
             shard = self._taker.shard(plan.buckets[bucket], parameter)
-            out = rows_of(torch.zeros(plan.parameters[parameter].shape), plan.buckets[bucket]).clone()
+            out = bucket_rows(torch.zeros(plan.parameters[parameter].shape), plan.buckets[bucket]).clone()
             taken = shard.read_gradients([Contribution(batches, 0, 0, slot, ())])
             shard.reduce(out, taken, scale=1.0, touched_only=False)
             gradients.append(out)

@@ -111,8 +111,8 @@ class SteppingRig(WorkerRig):
         own = self._streams
         streams = {
             "outward": lambda: own.outward,
-            "here": lambda: own.here,
-            "here of the first": self._boss.submit(lambda: self._stores.first.here).result,
+            "here": lambda: own.current_stream,
+            "here of the first": self._boss.submit(lambda: self._stores.first.current_stream).result,
             "copies": lambda: self._copies._streams[torch.device(DEVICES[0])],
             "here of the last": self._boss.submit(lambda: self._stores.all[-1].here).result,
         }
@@ -213,7 +213,7 @@ class SteppingRig(WorkerRig):
         workers = {"local": [[0]], "one process": [[0]], "remote": [[]]}.get(self._kind, [[], [0]])
         self._stores = its.owners.DeviceStores(stores, workers)
         made: CoordinatorExchange = its.coordinator.DeviceCoordinator(
-            self._layout.parts[0],
+            self._layout.member_layouts[0],
             self._stores,
             assign_owners([plan], len(stores))[0],
             touched_rows=self._touched_rows,
@@ -271,8 +271,10 @@ class SteppingRig(WorkerRig):
         if not self._is_exported:
             return super()._weights_and_slots(model)
         plan, exported = self._given.plan, self._exported()
-        if exported.queues is not None:
-            self._streams = replace(self._streams, outward=exported.queues.writing, stepping=exported.queues.stepping)
+        if exported.shared_streams is not None:
+            self._streams = replace(
+                self._streams, outward=exported.shared_streams.writing, stepping=exported.shared_streams.stepping
+            )
         mapped = self._code.weights.MappedWeights(
             model, plan, self._streams, split_memory(exported.weights, plan.nbytes)
         )

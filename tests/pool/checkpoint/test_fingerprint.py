@@ -21,13 +21,13 @@ from pool.config.tree import Config
 from pool.device.names import parse_device
 from pool.device.precision import arithmetic_settings, describe_changed_arithmetic
 from pool.errors import RunError
-from pool.exchange.plan import TensorSpec, make_plan
+from pool.exchange.plan import TensorSpec, build_plan
 from pool.protocol.identity import Peer
 from pool.run_folder.first_steps import FILE
 from tests.support.crafted import reseal
 from tests.support.runs import TOY, WholeRun, copied, run, run_well
 
-PLAN = make_plan([TensorSpec("w", (100, 16), "float32", 4)], [], [1 << 20])
+PLAN = build_plan([TensorSpec("w", (100, 16), "float32", 4)], [], [1 << 20])
 
 
 def config(**changes: object) -> Config:

@@ -21,7 +21,7 @@ from pool.exchange.host.worker import HostWorker
 from pool.exchange.host_memory import HostMemory
 from pool.exchange.interface import CoordinatorExchange, GroupBatch, ShardMemory, WorkerExchange
 from pool.exchange.layout import Layout
-from pool.exchange.plan import Plan, TensorSpec, make_plan
+from pool.exchange.plan import Plan, TensorSpec, build_plan
 from pool.exchange.tensors import trained_parameters, untrained_tensors
 from pool.kernels.reduction import Touched
 
@@ -51,7 +51,7 @@ def make_plan_of_module() -> Plan:
         TensorSpec("dense", (3,), "float32", 4),
         TensorSpec("scalar", (), "float32", 4),
     ]
-    return make_plan(specs, [TensorSpec("mean", (7,), "float32", 4)], [1, 16 * COLUMNS * 4], split_tables=True)
+    return build_plan(specs, [TensorSpec("mean", (7,), "float32", 4)], [1, 16 * COLUMNS * 4], split_tables=True)
 
 
 class Ends:
@@ -86,7 +86,7 @@ class Ends:
 
     def host_coordinator(self, *, compact: bool) -> CoordinatorExchange:
         return HostCoordinator(
-            self.layout.parts[0],
+            self.layout.member_layouts[0],
             self.host_memory,
             compact=[0] if compact else [],
             touched_rows=self.touched_rows,

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from pool.exchange.device.owners import ShardKey, assign_owners, shard_nbytes
-from pool.exchange.plan import TensorSpec, make_plan
+from pool.exchange.plan import TensorSpec, build_plan
 
 MIB = 1 << 20
 SPECS = [
@@ -17,7 +17,7 @@ SPECS = [
     TensorSpec("hidden.weight", (256, 1024), "float32", 4),
     TensorSpec("hidden.bias", (256,), "float32", 4),
 ]
-PLAN = make_plan(SPECS, [], [MIB, 4 * MIB], split_tables=True)
+PLAN = build_plan(SPECS, [], [MIB, 4 * MIB], split_tables=True)
 KEYS = {ShardKey(bucket, index) for bucket in PLAN.buckets for index in bucket.parameters}
 LARGEST = max(shard_nbytes(PLAN, key) for key in KEYS)
 

@@ -12,14 +12,14 @@ import torch
 from pool.config.load import parse_config
 from pool.errors import ConfigError
 from pool.exchange.exchange_choice import HOST, Exchange
-from pool.exchange.plan import TensorSpec, make_plan
+from pool.exchange.plan import TensorSpec, build_plan
 from pool.planner import exchange
 from pool.planner.card_proof import Verdict
 from pool.planner.exchange import choose_exchange
 
 TREE: dict[str, Any] = {"task": "tests.support.toy", "data": {"source": "synthetic", "batch_size": 64}}
-PLANS = [make_plan([TensorSpec("bias", (4,), "float32", 4)], [], [512])]
-HALVES = [make_plan([TensorSpec("bias", (4,), "bfloat16", 2)], [], [512])]
+PLANS = [build_plan([TensorSpec("bias", (4,), "float32", 4)], [], [512])]
+HALVES = [build_plan([TensorSpec("bias", (4,), "bfloat16", 2)], [], [512])]
 
 
 WHY = "shared memory was tried on 2026-11-23"

@@ -67,7 +67,7 @@ class DeviceEnds(Ends):
         ]
         self.stores = DeviceStores(stores, [[0] if owner == self.device else [] for owner in OWNERS[self.kind]])
         return DeviceCoordinator(
-            self.layout.parts[0],
+            self.layout.member_layouts[0],
             self.stores,
             assign_owners([self.plan], len(stores))[0],
             touched_rows=self.touched_rows,

@@ -105,12 +105,12 @@ def test_what_does_not_arrive_on_another_card_is_found() -> None:
 
     class Losing(DeviceStore):
         def send(self, *_: object) -> None:
-            self.used()
+            self.retain()
 
     stores = [
         DeviceStore(torch.device(device), fakegpu.SharedMemory().allocate, card_copies.NBYTES, 1) for device in DEVICES
     ]
-    assert card_copies.first_difference(stores) == ""
+    assert card_copies.find_first_difference(stores) == ""
     losing = Losing(torch.device(DEVICES[1]), fakegpu.SharedMemory().allocate, card_copies.NBYTES, 1)
-    found = card_copies.first_difference([stores[0], losing])
+    found = card_copies.find_first_difference([stores[0], losing])
     assert re.fullmatch(r"fakegpu:1 to fakegpu:0: [\d,]+ of 2,097,176 bytes differ when sent", found)
