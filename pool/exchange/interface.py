@@ -44,30 +44,29 @@ TouchedRows = Callable[[Contribution, str], Touched]  # rows that it touches of 
 
 
 class ShardMemory(Protocol):
-    """The memory of the part of one parameter that lies in one bucket: the whole parameter, or some rows of a large
-    table.
+    """The memory of one shard: what one bucket holds of one parameter, all of it or some rows of a large table.
 
-    It stands for all copies of the part in an exchange, as several devices may each hold one.
+    An exchange may have several copies of a shard, one on each device. This stands for all of them.
     """
 
     first_row: int  # feature number of the first row; 0 if the parameter is no table
 
     @property
     def is_table(self) -> bool:
-        """Returns whether the part belongs to a sparse table. Contributions to a table define only the rows that their
+        """Returns whether the shard belongs to a sparse table. Contributions to a table define only the rows that their
         batches touched."""
 
     def weights(self, version: int) -> Tensor:
-        """Returns the part's weights, of the newest complete version or of the version that follows it."""
+        """Returns the shard's weights, of the newest complete version or of the version that follows it."""
 
     def read_gradients(self, contributions: Sequence[Contribution]) -> list[Addend]:
-        """Returns the part's gradients in these contributions (each those of a group of batches), to be read once.
+        """Returns the shard's gradients in these contributions (each those of a group of batches), to be read once.
 
-        Contributions without a gradient of the part are left out.
+        Contributions without a gradient of the shard are left out.
         """
 
     def sum_memory(self, number: int) -> Tensor:
-        """Returns memory for a partial sum of the step in progress, shaped as the part.
+        """Returns memory for a partial sum of the step in progress, shaped as the shard.
 
         `number`: from 0 to below `pool.kernels.tree.max_nodes`, or `max_nodes_anywhere` where several machines compute
         a run.
@@ -81,8 +80,8 @@ class ShardMemory(Protocol):
         """
 
     def reduce_node(self, number: int, addends: Sequence[Addend]) -> Addend:
-        """Adds up all addends of one node of the summation tree, in the memory `sum(number)`. Returns the sum as an
-        addend.
+        """Adds up all addends of one node of the summation tree, in the memory `sum_memory(number)`. Returns the sum as
+        an addend.
 
         One of the addends may lie in that memory already.
         """
@@ -94,22 +93,21 @@ class ShardMemory(Protocol):
     def copy_unchanged(
         self, version: int, rows: Touched | None = None, *, but_not: Touched | None = None, share: int = 1
     ) -> None:
-        """Copies weights from a complete version to the next one, in every memory that holds the part.
+        """Copies weights from a complete version to the next one, in every memory that holds the shard.
 
         `rows`: the rows of a table to copy, by feature number; None copies everything. `but_not`: rows among them that
         are not copied. Both lists ascend. `share`: starts only one in so many of the threads that would be worthwhile.
         """
 
     def send(self, version: int, rows: Touched | None) -> None:
-        """Sends the part of a new version to all other memory that holds the part.
+        """Copies the shard of a new version from its owner to all other memory that holds the shard.
 
         `weights(version)` is written, or queued to be written, and the version is the one after the newest. `rows`: the
         only rows of a table that were written since the last `copy_unchanged`; None if it may be any.
         """
 
     def mark_overwritten(self) -> None:
-        """Marks the weights that `send` has sent as stale. A new version was written in their place, through
-        `CoordinatorExchange.weights`."""
+        """Marks the weights that `send` has copied as stale, since `CoordinatorExchange.weights` was written."""
 
 
 class CoordinatorExchange(Protocol):
@@ -118,8 +116,8 @@ class CoordinatorExchange(Protocol):
     read_nbytes: int  # bytes of all gradients that were read since the exchange was made
 
     def shard(self, bucket: Bucket, parameter: int) -> ShardMemory:
-        """Returns the memory of the part of a parameter that lies in the bucket. `parameter`: its index in the member's
-        plan."""
+        """Returns the memory of the shard of a parameter that lies in the bucket. `parameter`: its index in the
+        member's plan."""
 
     def weights(self, version: int) -> Sequence[Tensor]:
         """Returns all parameters of a version, in the plan's order."""
@@ -140,7 +138,7 @@ class CoordinatorExchange(Protocol):
     def gather_version(self) -> None:
         """Makes the newest version complete in the memory of `weights`, where it can then be read and changed.
 
-        Called when every part of the version was sent by `ShardMemory.send`, or written in `weights`.
+        Called when every shard of the version was sent by `ShardMemory.send`, or written in `weights`.
         """
 
     def wait_until_read(self) -> None:
@@ -151,18 +149,18 @@ class CoordinatorExchange(Protocol):
         """
 
     def send_version(self, version: int) -> None:
-        """Brings a version to the memory where workers read it. All of the version is written, or queued to be
+        """Copies a version to the memory where workers read it. All of the version is written, or queued to be
         written."""
 
     def send_average(self) -> None:
-        """Brings the averaged weights to the memory where workers read them. They are written, or queued to be
+        """Copies the averaged weights to the memory where workers read them. They are written, or queued to be
         written."""
 
     def publish(self, version: int) -> None:
         """Lets workers read a version, after `send_version` for all members.
 
-        Returns when the version is there, or where the worker waits for it on the device. Raises the error that the
-        device has failed with.
+        Returns when the version has arrived, or at once where the worker waits for it on the device. Raises the error
+        that the device has failed with.
         """
 
     def version_bytes(self, version: int) -> bytes:
@@ -192,20 +190,21 @@ class WorkerExchange(Protocol):
         """Forgets which version was loaded. After the coordinator's death that may be one that was never completed."""
 
     def start_contribution(self, slot: int, batches: Sequence[GroupBatch]) -> None:
-        """Begins a contribution in a slot of the worker's own: the sum of the gradients of these batches, left to
+        """Starts a contribution in a slot of the worker's own: the sum of the gradients of these batches, left to
         right.
 
-        For each batch the caller then calls `load`, `begin_batch`, and the methods that take its gradients.
+        For each batch the caller then calls `load`, `start_batch`, and the methods for its gradients.
         """
 
     def start_batch(self) -> None:
-        """Begins the next batch of the contribution."""
+        """Starts the next batch of the contribution."""
 
     def put_gradient(self, parameter: int, gradient: Tensor) -> Tensor | bool:
-        """Takes a parameter's gradient of this batch; of a table the touched rows, one after the other.
+        """Adds a parameter's gradient of this batch to the contribution. Of a table it is the touched rows, one after
+        the other.
 
-        Nobody changes the gradient afterwards. Returns whether all of it is finite: a bool, or a tensor that `read`
-        turns into one.
+        Nobody changes the gradient afterwards. Returns whether all of it is finite: a bool, or a tensor that
+        `read_results` turns into one.
         """
 
     def gradient_memory(self, parameter: int) -> Tensor:
@@ -213,14 +212,14 @@ class WorkerExchange(Protocol):
         once a batch."""
 
     def mark_written(self, parameter: int, bucket: Bucket) -> None:
-        """Notes that the table's rows of a bucket are written in the memory that `rows` returned."""
+        """Adds the table's rows of a bucket, which are written in `gradient_memory`, to the contribution."""
 
     def hand_over(self, bucket: Bucket, on_done: Callable[[], object]) -> Mapping[int, Tensor | bool]:
         """Hands over the gradients of a bucket, which are complete: those of all batches of the contribution.
 
         Calls `on_done` when the coordinator can read them, or can have its device wait for them: now, or later in
         another thread. Returns, by parameter, whether gradients that are rounded on the way are finite afterwards: a
-        bool, or a tensor for `read`. What `put` has checked already is left out.
+        bool, or a tensor for `read_results`. What `put_gradient` has checked already is left out.
         """
 
     def put_buffers(self) -> None:

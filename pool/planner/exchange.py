@@ -41,14 +41,14 @@ def choose_exchange(config: Config, devices: Sequence[str], plans: Sequence[Plan
         problem = "it takes one worker, on the coordinator's device"
     if problem is not None:
         if asked == "auto":
-            return Exchange(why=problem)
+            return Exchange(reason=problem)
         raise ConfigError(f"{KEY}: {asked} can't be had: {problem}; host is another choice, auto chooses")
     if local:
         return Exchange((home.torch_name,), ((0,),), missing, one_process=True)
     homes, verdict = (homes, Verdict(proven=False, why=missing)) if missing else _tried(config, homes)
     if asked == "auto" and not verdict.proven:
         anyway = f' ({KEY} = "device" takes it all the same)' if len(homes) == 1 else ""
-        return Exchange(why=verdict.why + anyway)
+        return Exchange(reason=verdict.why + anyway)
     if not verdict.proven and not missing:  # a failing copy between devices may raise no error
         raise ConfigError(f"pool.coordinator_device: {ALL} can't be had: {verdict.why}; one device can, by its name")
     own = (tuple(i for i, name in enumerate(names) if name == home.torch_name) for home in homes)

@@ -316,7 +316,7 @@ class Supervisor:
 
     def _restart_coordinator(self, coordinator: Peer, death: Death, decision: Decision) -> None:
         """Starts the coordinator's successor now, or on several machines when the other machines are ready too."""
-        self._kill_workers(self._run.planned.exchange.workers_there, MEMORY_GONE)
+        self._kill_workers(self._run.planned.exchange.workers_on_devices, MEMORY_GONE)
         moved = self._move_exchange()
         self._show_restart(death, f"{decision.why}; {self._run.planned.exchange}" if moved else decision.why)
         self._run = replace(self._run, deaths=self._death_log.in_batches(self._run.deaths, self._policy.done))
@@ -389,7 +389,7 @@ class Supervisor:
         exchange = self._lost.exchange_without_lost(planned.exchange)
         if exchange is planned.exchange:
             return False
-        others = set(exchange.workers_there).difference(planned.exchange.workers_there)
+        others = set(exchange.workers_on_devices).difference(planned.exchange.workers_on_devices)
         self._kill_workers(others, "gets the coordinator on its device")
         self._run = replace(self._run, answer=replace(planned, exchange=exchange))
         return True

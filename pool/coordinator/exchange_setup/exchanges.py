@@ -66,7 +66,7 @@ class Exchanges:
         gradient_slots = {
             (worker, slot): place
             for worker in range(len(start.devices))
-            if worker not in start.exchange.without_room
+            if worker not in start.exchange.workers_without_slots
             for slot, place in enumerate(memory.gradient_slots(worker))
         }
         self._host = HostMemory(memory.weight_halves(), gradient_slots, memory.average())
@@ -119,10 +119,10 @@ class Exchanges:
         device_stores = DeviceStores(stores, exchange.workers)
         self.copies = FromDevices(devices)
         if self._exported is not None:
-            (worker,) = exchange.workers_there
+            (worker,) = exchange.workers_on_devices
             self._exported.set_result(device_stores.export_memory(worker, self._start.peer.incarnation))
             crash_point("coordinator.memory_lent")
-        elif shared is not None and exchange.workers_there:
+        elif shared is not None and exchange.workers_on_devices:
             self.memory_exporter = MemoryExporter(self._start.address_key, self._start.peer, device_stores, shared)
         return partial(self._of_devices, device_stores, assign_owners(layout.plans, len(devices)))
 

@@ -45,13 +45,13 @@ def gpu_notes(run: RunPlan) -> Iterator[str]:
 def exchange_in_words(exchange: Exchange) -> str:
     """Describes where gradients and weights lie, and why there."""
     if not exchange.on_device:
-        return f"host: {exchange.why or _HOST}"
-    proof = f"; {exchange.why}" if exchange.why else ""
+        return f"host: {exchange.reason or _HOST}"
+    proof = f"; {exchange.reason}" if exchange.reason else ""
     if len(exchange.devices) > 1:
-        return f"rows shared out: each of {exchange.where} adds up and steps a share of the weights' rows{proof}"
+        return f"rows shared out: each of {exchange.place_name} adds up and steps a share of the weights' rows{proof}"
     if exchange.one_process:
-        return f"local: sums, optimizer and weights lie on {exchange.where}, its worker's process has them{proof}"
-    return f"device: sums, optimizer and weights lie on {exchange.where}{proof}"
+        return f"local: sums, optimizer and weights lie on {exchange.place_name}, its worker's process has them{proof}"
+    return f"device: sums, optimizer and weights lie on {exchange.place_name}{proof}"
 
 
 def _identity(card: Card) -> str:

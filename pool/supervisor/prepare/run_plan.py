@@ -113,7 +113,7 @@ class RunPlan:
             batches_per_group=config.train.batches_per_group,
             train_metrics=len(planned.measured.metrics) if config.train.metrics_every else 0,
             lists_nbytes=layout.touched_lists.nbytes,
-            without_room=planned.exchange.without_room,
+            workers_without_slots=planned.exchange.workers_without_slots,
         )
 
     def guests(self, process: Peer) -> tuple[Peer, ...]:
@@ -170,7 +170,7 @@ class RunPlan:
             measured=planned.measured,
             metrics_every=config.train.metrics_every,
             total_steps=config.train.steps,
-            imports_memory=peer.index in planned.exchange.workers_there,
+            imports_memory=peer.index in planned.exchange.workers_on_devices,
             fingerprint=planned.fingerprint,
         )
 

@@ -56,7 +56,7 @@ def test_an_exchange_on_a_card_says_what_was_seen_of_it() -> None:
     local = Exchange(("cuda:0",), ((0,),), one_process=True)
     assert exchange_in_words(local) == "local: sums, optimizer and weights lie on cuda:0, its worker's process has them"
     for devices in (("cuda:0",), ("cuda:0", "cuda:1")):
-        assert exchange_in_words(Exchange(devices, why=why)).endswith(f"; {why}")
+        assert exchange_in_words(Exchange(devices, reason=why)).endswith(f"; {why}")
     assert exchange_in_words(Exchange(("cuda:0", "cuda:1"))).startswith("rows shared out: each of cuda:0, cuda:1 adds")
 
 
