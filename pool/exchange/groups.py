@@ -37,7 +37,7 @@ class Groups:
         """Returns the step that a batch, by its number in the stream, belongs to."""
         return batch // self.batches_per_step
 
-    def group_index_of(self, batch: int) -> int:
+    def group_index(self, batch: int) -> int:
         """Returns the index, in its step, of the group that has this batch."""
         return batch % self.batches_per_step // self.batches_per_group
 

@@ -35,7 +35,7 @@ Touched = npt.NDArray[np.unsignedinteger[Any]]  # numbers of a table's rows, asc
 
 @dataclass(frozen=True)
 class Addend:
-    """One contribution's gradient of a part of the model, or the sum of several at the place of one of them.
+    """One contribution's gradient of a part of the model, or the sum of several at the leaf of one of them.
 
     A contribution is the gradients of one group of batches.
     """

@@ -89,7 +89,7 @@ def test_steps(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
             gradients = [numbers(10_000, seed=10 * step + place) for place in (0, 1, 2)]
             addends = [Addend(place, gradient, None) for place, gradient in enumerate(gradients)]
             optimizer.take_norm(float(step), 10_000)
-            optimizer.fold_and_step(parameter, parameter.data.clone(), addends, scale=0.25)
+            optimizer.reduce_and_step(parameter, parameter.data.clone(), addends, scale=0.25)
         return bits(parameter, *map(torch.as_tensor, optimizer.state[parameter].values()))
 
     wanted = stepped()
@@ -104,7 +104,7 @@ def test_steps_of_a_table(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
         optimizer = kind([parameter], 0.003)
         for step, places in enumerate(2 * PLACES, start=1):
             optimizer.take_norm(float(step), ROWS * COLUMNS)
-            optimizer.fold_and_step(parameter, parameter.data.clone(), rows_of(places), first_row=FIRST, scale=0.25)
+            optimizer.reduce_and_step(parameter, parameter.data.clone(), rows_of(places), first_row=FIRST, scale=0.25)
         return bits(parameter, *map(torch.as_tensor, optimizer.state[parameter].values()))
 
     wanted = stepped()
