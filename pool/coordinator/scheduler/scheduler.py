@@ -60,7 +60,7 @@ from pool.protocol.messages import (
     ShareReport,
     WorkerReport,
 )
-from pool.shm.signals import Finished
+from pool.shm.signals import FinishedBatches
 
 _MAX_NAMES = 3  # parameters in one line
 
@@ -179,7 +179,7 @@ class StepScheduler:
                 actions += self._handle_report(worker, assignment_report)
         return actions + self._advance()
 
-    def on_finished(self, finished: Mapping[Peer, Finished]) -> list[Action]:
+    def on_finished(self, finished: Mapping[Peer, FinishedBatches]) -> list[Action]:
         """Handles the assignment that each worker has finished last, as it was read from shared memory. The gradients
         of such an assignment are complete in its slot, and all its numbers are finite."""
         actions: list[Action] = []
@@ -364,7 +364,7 @@ class StepScheduler:
         """Returns the worker for the next group of a step; None if no worker can take one."""
         if step == self.step:
             return self._workers.least_busy(with_slot=True)
-        return self._workers.least_busy_for_next_step(step, self._groups.per_step)
+        return self._workers.least_busy_for_next_step(step, self._groups.groups_per_step)
 
     def _new_assignment(self, purpose: Purpose, step: int, batches: tuple[int, ...], slot: int) -> Assignment:
         """Creates an assignment with a new attempt number. `slot`: the worker's gradient slot, -1 for a validation."""
@@ -448,7 +448,7 @@ class StepScheduler:
             for batch, outcome in group.outcomes.items():
                 self._progress.losses[batch] = (*outcome.losses, *outcome.metrics)
 
-    def _outcomes(self, assignment: Assignment, last: Finished) -> tuple[Outcome, ...]:
+    def _outcomes(self, assignment: Assignment, last: FinishedBatches) -> tuple[Outcome, ...]:
         """Returns the outcome of each batch of an assignment whose numbers are all finite. `last`: what the worker has
         written to shared memory: for each batch the members' losses, then their metrics."""
         num_losses = self.rules.members

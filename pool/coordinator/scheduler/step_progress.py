@@ -301,7 +301,7 @@ class StepProgress:
             self.step,
             bucket,
             tuple(self._remote_contribution(machine, batches_of[machine]) for machine in senders),
-            range(self._groups.per_step),
+            range(self._groups.groups_per_step),
             is_first=not has_local_sum,
             is_last=True,
             num_batches=num_batches,

@@ -13,7 +13,7 @@ from pool.coordinator.scheduler.actions import Reduce, Update
 from pool.coordinator.update.parameter_part import ParameterPart
 from pool.coordinator.update.stopwatch import Stopwatch
 from pool.crash_points import crash_point
-from pool.kernels.fold import Addend
+from pool.kernels.reduction import Addend
 from pool.optim.buckets import BucketOptimizers
 
 Scale = Callable[[int], float]  # from the number of batches in a sum to the factor that makes it the gradient

@@ -38,7 +38,7 @@ from pool.protocol.messages import (
     WorkerOrders,
     WorkerReport,
 )
-from pool.shm.signals import Finished
+from pool.shm.signals import FinishedBatches
 
 START = Cursor(0, 0, 0, 0)
 
@@ -110,11 +110,14 @@ def test_a_finished_batch_is_known_by_its_attempt_and_counts_once() -> None:
     (one,), (other,) = (orders_of(scheduler.resend_orders(), worker).assignments for worker in (first, second))
     stranger = Peer(WORKER, 0, 2)
     for peer, attempt in ((first, other.attempt), (first, 0), (stranger, one.attempt)):
-        assert scheduler.on_finished({peer: Finished(attempt, (0.5,), Times())}) == []
-    assert scheduler.on_finished({first: Finished(one.attempt, (0.5,), Times())}) == []
+        assert scheduler.on_finished({peer: FinishedBatches(attempt, (0.5,), Times())}) == []
+    assert scheduler.on_finished({first: FinishedBatches(one.attempt, (0.5,), Times())}) == []
     late = WorkerReport((AssignmentReport(one, (0,)),), Times())
     assert scheduler.on_worker_report(first, late) == []  # it was sent before the batch was finished
-    news = {first: Finished(one.attempt, (0.5,), Times()), second: Finished(other.attempt, (1.5,), Times())}
+    news = {
+        first: FinishedBatches(one.attempt, (0.5,), Times()),
+        second: FinishedBatches(other.attempt, (1.5,), Times()),
+    }
     commits = [action for action in scheduler.on_finished(news) if isinstance(action, Commit)]
     assert [commit.losses for commit in commits] == [((0.5, 1.5),)]
 
@@ -123,8 +126,8 @@ def test_who_has_finished_is_told_so_with_the_next_orders_only() -> None:
     """Till then it repeats what is known, once in half a second."""
     scheduler, first, second = with_two_workers(rules(batches=2, buckets=1, slots=4), 8)
     orders = {worker: orders_of(scheduler.resend_orders(), worker) for worker in (first, second)}
-    assert scheduler.on_finished({first: Finished(orders[first].assignments[0].attempt, (0.5,), Times())}) == []
-    actions = scheduler.on_finished({second: Finished(orders[second].assignments[0].attempt, (0.5,), Times())})
+    assert scheduler.on_finished({first: FinishedBatches(orders[first].assignments[0].attempt, (0.5,), Times())}) == []
+    actions = scheduler.on_finished({second: FinishedBatches(orders[second].assignments[0].attempt, (0.5,), Times())})
     for worker in (first, second):
         told = orders_of(actions, worker)
         assert told.version == 1
@@ -351,7 +354,7 @@ def validate(scheduler: StepScheduler, worker: Peer) -> list[Action]:
     for batch in range(3):
         assignments = orders_of(scheduler.resend_orders(), worker).assignments
         (assignment,) = [each for each in assignments if each.purpose == "validate" and each.batch == batch]
-        actions += scheduler.on_finished({worker: Finished(assignment.attempt, (float(batch),), Times())})
+        actions += scheduler.on_finished({worker: FinishedBatches(assignment.attempt, (float(batch),), Times())})
     return actions
 
 

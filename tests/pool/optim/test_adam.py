@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from pool import _native
-from pool.kernels.fold import Addend, Touched
+from pool.kernels.reduction import Addend, Touched
 from pool.optim import Adam, AdamW, ClippedAdamW, SparseAdam
 
 STEPS = 20

@@ -36,12 +36,12 @@ from pool.coordinator.scheduler.actions import (
 )
 from pool.coordinator.scheduler.inbox import Inbox
 from pool.coordinator.scheduler.scheduler import StepScheduler
-from pool.kernels.tree import join_into_nodes, most_nodes, most_nodes_between, tree_sum
+from pool.kernels.tree import join_into_nodes, max_nodes, max_nodes_anywhere, tree_sum
 from pool.protocol.admission import Admission
 from pool.protocol.blame import DeathInBatch
 from pool.protocol.identity import Peer
 from pool.protocol.messages import Roster, ShareReport
-from pool.shm.signals import CoordinatorEnd, Finished
+from pool.shm.signals import CoordinatorSignals, FinishedBatches
 from tests.pool.simulation.arithmetic import (
     BUFFERS,
     Version,
@@ -89,18 +89,18 @@ def sum_of(found: list[Node]) -> int:
 class WorkersMemory:
     """As `pool.coordinator.exchange_setup.workers_memory` reads it."""
 
-    def __init__(self, world: World, shortcut: CoordinatorEnd) -> None:
+    def __init__(self, world: World, shortcut: CoordinatorSignals) -> None:
         self._memory = world.memory
         self._shortcut = shortcut
 
-    def finished(self, worker: int) -> Finished:
-        return self._shortcut.finished(worker)
+    def finished(self, worker: int) -> FinishedBatches:
+        return self._shortcut.read_finished(worker)
 
     def in_work(self, worker: int) -> tuple[int, int]:
         return self._memory.attempts[worker]
 
     def raised(self, worker: int, attempt: int) -> str:
-        return self._memory.raised[worker].of(attempt)
+        return self._memory.exception_texts[worker].read(attempt)
 
 
 class SimCoordinator(Process):
@@ -129,7 +129,7 @@ class SimCoordinator(Process):
         if world.history.resumed(saved.step, self._frozen):
             world.seen["steps to do again"] += 1
         self._to_restore: Version | None = saved.version
-        self._shortcut = world.memory.coordinator_end(peer.incarnation)
+        self._shortcut = world.memory.coordinator_signals(peer.incarnation)
         self._validations = saved.validations
         self._plateaus = saved.plateaus
         self._reductions = list(saved.reductions) or [0] * len(world.setup.members)
@@ -329,7 +329,7 @@ class SimCoordinator(Process):
         end = range(FOREVER) if action.is_last else action.covered
         self._sums[bucket] = [Node(node[0].leaf, sum_of(node)) for node in join_into_nodes(self._sums[bucket], end)]
         rules = self.world.setup.rules
-        most = most_nodes(rules.groups.per_step) if rules.machines == 1 else most_nodes_between(len(rules.share))
+        most = max_nodes(rules.groups.groups_per_step) if rules.machines == 1 else max_nodes_anywhere(len(rules.share))
         assert len(self._sums[bucket]) <= most, "memory for sums"
         self._divisors[bucket] = action.num_batches
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Node:
-    """A sum, at its place in the tree."""
+    """A sum, at its leaf of the tree."""
 
     leaf: int
     total: int

@@ -16,7 +16,7 @@ from pool.kernels import backend
 from pool.kernels.cuda import fold as kernels
 from pool.kernels.cuda.compiler import Source
 from pool.kernels.cuda.launcher import Argument, Extent
-from pool.kernels.fold import Addend
+from pool.kernels.reduction import Addend
 from pool.optim import Adam, AdamW, RangerLite, SparseAdam
 from pool.optim.adam import adam_numbers
 from pool.optim.native import NativeOptimizer
