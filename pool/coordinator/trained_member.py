@@ -13,7 +13,7 @@ from pool.checkpoint.compare_tensors import first_difference
 from pool.checkpoint.store import forms_of_tensors
 from pool.config.tree import Config
 from pool.coordinator.scheduler.actions import CopyBuffers
-from pool.coordinator.update.bucket_steps import choose_bucket_steps
+from pool.coordinator.update.bucket_steps import create_bucket_steps
 from pool.coordinator.update.stopwatch import Stopwatch
 from pool.coordinator.update.weight_average import WeightAverage
 from pool.ensemble.bindings import Bindings
@@ -70,7 +70,7 @@ class TrainedMember:
             if (weights := exchange.shard(bucket, index).weights(0)).device != self._parameters[index].device
         }
         self.optimizers = BucketOptimizers(plan, self._parameters, config.optimizer, config.run_schedule, elsewhere)
-        self.steps = choose_bucket_steps(config, plan, self.optimizers, exchange, stopwatch)
+        self.steps = create_bucket_steps(config, plan, self.optimizers, exchange, stopwatch)
         self.average: WeightAverage | None = None
         if config.train.average.kind is not None:
             names = [prefix + name for name, _ in all_tensors(self._model)]
@@ -133,7 +133,7 @@ class TrainedMember:
         to_device(held, self._parameters[0].device)
         self._bindings = Bindings(self._model, held, weights_change=True)
         for part in self.steps.parts:
-            part.forget()
+            part.mark_overwritten()
         self._point_to(step)
         if self.frozen_at is not None:
             self._copy_version(step)
@@ -163,8 +163,8 @@ class TrainedMember:
         if not self._buffers_taken:
             self._copy_buffers(self._exchange.buffers(step), step + 1)
         self._buffers_taken = False
-        if self.steps.whole is not None:
-            self.steps.whole.step(step)
+        if self.steps.global_norm_step is not None:
+            self.steps.global_norm_step.step(step)
         self._exchange.gather_version()
 
     def commit(self, step: int) -> None:
@@ -181,7 +181,7 @@ class TrainedMember:
         workers compute with `version`. Does nothing for a frozen member."""
         if self.frozen_at is None:
             for part in self.steps.parts:
-                part.ahead(version)
+                part.copy_early(version)
 
     def take_average(self, version: int) -> None:
         """Adds a complete version of the weights to the running average, if there is one and the member is not
@@ -230,7 +230,7 @@ class TrainedMember:
         _settle(self._bindings, self._exchange.buffers(version), self._exchange.weights(version), after_step)
         for part in self.steps.parts:
             if self._parameters[part.index]._version != changes[part.index]:
-                part.forget()
+                part.mark_overwritten()
 
     def _copy_buffers(self, source: Iterable[torch.Tensor], version: int) -> None:
         for place, tensor in zip(self._exchange.buffers(version), source, strict=True):

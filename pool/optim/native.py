@@ -44,7 +44,7 @@ class NativeOptimizer(torch.optim.Optimizer):
 
     touched_only: ClassVar[bool] = False  # whether a step never changes untouched rows of a table
     on_devices: ClassVar[bool] = False  # steps parameters on an accelerator, too, with the same bits
-    whole_norm: ClassVar[bool] = False  # needs the norm of the whole gradient before each step
+    needs_global_norm: ClassVar[bool] = False  # needs the norm of the whole gradient before each step
     added: ClassVar[Mapping[str, Any]] = {}  # settings that older states lack, with the value that these imply
     entries: ClassVar[frozenset[str]]  # keys of a parameter's state
 
@@ -72,16 +72,16 @@ class NativeOptimizer(torch.optim.Optimizer):
         return 1
 
     @abstractmethod
-    def first_state(self, old: Tensor, group: Group, *, is_table: bool) -> State:
+    def initial_state(self, old: Tensor, group: Group, *, is_table: bool) -> State:
         """Returns the initial state of a parameter, whose weights are `old` before its first step."""
 
     @abstractmethod
-    def one_pass(self, state: State, group: Group, *, is_table: bool) -> Pass:
+    def prepare_step(self, state: State, group: Group, *, is_table: bool) -> Pass:
         """Advances the step count in `state`, and returns the rule, tensors and constants of a parameter's next
         step."""
 
-    def take_norm(self, squares: float, size: int) -> None:
-        """Sets the norm of the next step's whole gradient. Called for optimizers with `whole_norm` only.
+    def set_global_norm(self, squares: float, size: int) -> None:
+        """Sets the norm of the next step's whole gradient. Called for optimizers with `needs_global_norm` only.
 
         `squares`: sum of the squares of the gradient's numbers. `size`: how many numbers these are.
         """
@@ -119,8 +119,8 @@ class NativeOptimizer(torch.optim.Optimizer):
         group = self._group_of[parameter]
         state: State = self.state[parameter]
         if not state:
-            state.update(self.first_state(old, group, is_table=is_table))
-        how = self.one_pass(state, group, is_table=is_table)
+            state.update(self.initial_state(old, group, is_table=is_table))
+        how = self.prepare_step(state, group, is_table=is_table)
         step(how.rule, parameter.data, old, how.states, job, how.constants)
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -41,7 +41,7 @@ class RangerLite(NativeOptimizer):
     """
 
     on_devices = True
-    whole_norm = True
+    needs_global_norm = True
     added: ClassVar[Mapping[str, Any]] = {"positive_negative": True, "stable_weight_decay": True}
     entries: ClassVar[frozenset[str]] = frozenset(
         {"step", "odd_mean", "even_mean", "exp_avg_sq", "slow", "square_norm"}
@@ -85,15 +85,15 @@ class RangerLite(NativeOptimizer):
     def shown_every(self) -> int:
         return math.lcm(*(group["lookahead_steps"] for group in self.param_groups))
 
-    def first_state(self, old: Tensor, group: Group, *, is_table: bool) -> State:  # noqa: ARG002
+    def initial_state(self, old: Tensor, group: Group, *, is_table: bool) -> State:  # noqa: ARG002
         means = {name: torch.zeros_like(old) for name in ("odd_mean", "even_mean", "exp_avg_sq")}
         # square_norm is no tensor, because torch converts loaded tensors to the dtype of their parameter
         return {"step": torch.zeros(()), **means, "slow": old.clone(), "square_norm": 0.0}
 
-    def take_norm(self, squares: float, size: int) -> None:
+    def set_global_norm(self, squares: float, size: int) -> None:
         self._squares, self._size = squares, size
 
-    def one_pass(self, state: State, group: Group, *, is_table: bool) -> Pass:  # noqa: ARG002
+    def prepare_step(self, state: State, group: Group, *, is_table: bool) -> Pass:  # noqa: ARG002
         """Advances the step count and the squared norm. Returns how the step is made, with lookahead if it is due."""
         beta1, beta2 = group["betas"]
         rate = group["lr"]
@@ -128,7 +128,7 @@ class RangerLite(NativeOptimizer):
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
         parameters = [parameter for group in self.param_groups for parameter in group["params"]]
         gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-        self.take_norm(squares_of_all(gradients), sum(parameter.numel() for parameter in parameters))
+        self.set_global_norm(squares_of_all(gradients), sum(parameter.numel() for parameter in parameters))
         super().step(closure)
 
 
