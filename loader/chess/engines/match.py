@@ -100,9 +100,9 @@ def match(settings: MatchSettings, notify: Callable[[str], object]) -> Iterator[
     """Plays a match, and yields the standing after each pair of games, in the order of the openings. So a sequential
     test ends the match after the same pair, whichever games finish first.
 
-    Reports an engine that was started again to `notify`. Raises EngineError if an engine can't be used, or fails twice in
-    the same pair. Raises UsageError for an option that an engine does not have, and for a book with fewer openings than
-    pairs if no random plies make games differ. Raises InterruptedBySignalError, and DataError for a faulty book.
+    Reports an engine that was started again to `notify`. Raises EngineError if an engine can't be used, or fails twice
+    in the same pair. Raises UsageError for an option that an engine does not have, and for a book with fewer openings
+    than pairs if no random plies make games differ. Raises InterruptedBySignalError, and DataError for a faulty book.
     """
     book = None if settings.book is None else read_book(settings.book)
     if book is not None:
