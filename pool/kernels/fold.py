@@ -99,7 +99,7 @@ class NativeKernels(NamedTuple):
     rows: Callable[..., None]
 
 
-_NATIVE = NativeKernels(_native.fold, _native.fold_rows)
+_NATIVE = NativeKernels(_native.reduce, _native.reduce_rows)
 
 
 def run_native(
@@ -110,7 +110,7 @@ def run_native(
     `tensors`: what the function writes or reads besides gradients, tensors or lists of tensors; `settings`: its other
     arguments.
     """
-    settings |= {"places": job.places, "scale": job.scale}
+    settings |= {"leaves": job.places, "scale": job.scale}
     if job.is_of_rows:
         rows = [(addend.gradient, addend.touched) for addend in job.addends]
         kernels.rows(*tensors, rows, first_row=job.first_row, touched_only=job.touched_only, **settings)

@@ -4,7 +4,7 @@ The groups of a step have places, 0, 1, 2 ... A node of level L covers the 2^L p
 the sum of its two halves, left + right. Where a half holds no group that counts, the node is the other half. So a node
 depends on what it covers and on nothing else: it can be added up early, in any order of arrival, or elsewhere.
 
-`pool/kernels/cpu/fold/tree.h` has the same tree for many numbers at a time.
+`pool/kernels/cpu/reduce/tree.h` has the same tree for many numbers at a time.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
 #include "base/lists.h"
 #include "base/matrix.h"
 #include "common/simd.h"
-#include "fold/sources.h"
+#include "reduce/sources.h"
 
 using namespace sparsepool;
 

@@ -47,21 +47,21 @@ void define(nb::module_& module, const std::string& name, Kernels<Rule> rule, co
     module.def(
         name.c_str(),
         [rule](const OutArray& weights, const Array& old, const States& states, const std::vector<Array>& sources,
-               const Constants& constants, const Places& places, double scale, std::size_t threads) {
+               const Constants& constants, const Leaves& leaves, double scale, std::size_t threads) {
             const std::size_t size = weights.size();
             const auto step = step_of<Rule>(weights, old, states, constants, scale, false,
                                             [=]<class Float>(const auto& array, const char* each, bool) {
                                                 return flat_floats<Float>(array, each, size);
                                             });
-            const Sources from = dense_sources(sources, places, size);
+            const Sources from = dense_sources(sources, leaves, size);
             const nb::gil_scoped_release release;
             walk<Rule>(rule, step, from, size, threads);
         },
-        "weights"_a, "old"_a, "states"_a, "sources"_a, nb::kw_only(), "constants"_a, "places"_a = nb::none(),
+        "weights"_a, "old"_a, "states"_a, "sources"_a, nb::kw_only(), "constants"_a, "leaves"_a = nb::none(),
         "scale"_a = 1.0, "threads"_a = 1, what);
     module.def((name + "_rows").c_str(),
                [rule, row_wise](const OutArray& weights, const Array& old, const States& states,
-                                const RowPairs& sources, const Constants& constants, const Places& places, double scale,
+                                const RowPairs& sources, const Constants& constants, const Leaves& leaves, double scale,
                                 std::size_t first_row, bool touched_only, std::size_t threads) {
                    const Matrix to = matrix<float>(weights, "weights");
                    auto step =
@@ -74,24 +74,24 @@ void define(nb::module_& module, const std::string& name, Kernels<Rule> rule, co
                                          return found.data;
                                      });
                    step.to.touched_only = touched_only;
-                   const auto from = row_sources(sources, places, "weights", to.rows, to.columns, first_row);
+                   const auto from = row_sources(sources, leaves, "weights", to.rows, to.columns, first_row);
                    const nb::gil_scoped_release release;
                    walk<Rule>(rule, step, from, first_row, to.rows, to.columns, threads);
                },
-               "weights"_a, "old"_a, "states"_a, "sources"_a, nb::kw_only(), "constants"_a, "places"_a = nb::none(),
+               "weights"_a, "old"_a, "states"_a, "sources"_a, nb::kw_only(), "constants"_a, "leaves"_a = nb::none(),
                "scale"_a = 1.0, "first_row"_a = 0, "touched_only"_a = false, "threads"_a = 1,
-               "The same for a table [R, C] whose sources are those of `fold_rows`.");
+               "The same for a table [R, C] whose sources are those of `reduce_rows`.");
 }
 
 }  // namespace
 
 void bind_optimizers(nb::module_& module) {
     define<rules::Adam>(module, "adam", &StepKernels::adam,
-                        R"(A step of Adam whose gradient is the fold of the sources, in one pass.
+                        R"(A step of Adam whose gradient is the sum of the sources, in one pass.
 
 All float32 of one size, sources also bfloat16. weights are written, old are those of the version before (or the same
 memory); states, m and v, change in place. Formula and constants, in their order: pool/kernels/rules.cuh. The same bits as
-`fold` and then this with the sum alone. Of a table with `touched_only`, rows that no source touched keep their states,
+`reduce` and then this with the sum alone. Of a table with `touched_only`, rows that no source touched keep their states,
 and those of `weights` are not written.)");
     define<rules::RangerLite>(module, "ranger_lite", &StepKernels::ranger_lite,
                               "A step of RangerLite, as `adam`: rules.cuh.");

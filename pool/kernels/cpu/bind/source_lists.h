@@ -11,27 +11,27 @@
 #include <vector>
 
 #include "bind/arrays.h"
-#include "fold/sources.h"
+#include "reduce/sources.h"
 
 // Lists of gradients from Python, checked against the tensor that they are added up for.
 namespace sparsepool {
 
 using RowPairs = std::vector<std::pair<Array, Array>>;     // gradient, touched
-using Places = std::optional<std::vector<std::uint32_t>>;  // in the tree; none: 0, 1, 2 ...
+using Leaves = std::optional<std::vector<std::uint32_t>>;  // in the tree; none: 0, 1, 2 ...
 
-inline std::vector<std::uint32_t> checked_places(const Places& given, std::size_t count) {
-    std::vector<std::uint32_t> places;
+inline std::vector<std::uint32_t> checked_leaves(const Leaves& given, std::size_t count) {
+    std::vector<std::uint32_t> leaves;
     if (given) {
-        require(given->size() == count, "there are ", given->size(), " places for ", count, " sources");
-        places = *given;
+        require(given->size() == count, "there are ", given->size(), " leaves for ", count, " sources");
+        leaves = *given;
     } else {
-        for (std::uint32_t place = 0; place < count; ++place) places.push_back(place);
+        for (std::uint32_t leaf = 0; leaf < count; ++leaf) leaves.push_back(leaf);
     }
     for (std::size_t s = 1; s < count; ++s) {
-        require(places[s - 1] < places[s], "place ", s, " is ", places[s], " after ", places[s - 1],
-                ": places must ascend");
+        require(leaves[s - 1] < leaves[s], "leaf ", s, " is ", leaves[s], " after ", leaves[s - 1],
+                ": leaves must ascend");
     }
-    return places;
+    return leaves;
 }
 
 inline Source checked_source(const Array& source, const char* name) {
@@ -41,8 +41,8 @@ inline Source checked_source(const Array& source, const char* name) {
     return {source.data(), narrow};
 }
 
-inline Sources dense_sources(const std::vector<Array>& sources, const Places& places, std::size_t size) {
-    Sources found{{}, checked_places(places, sources.size())};
+inline Sources dense_sources(const std::vector<Array>& sources, const Leaves& leaves, std::size_t size) {
+    Sources found{{}, checked_leaves(leaves, sources.size())};
     for (const Array& source : sources) {
         const std::string name = "source " + std::to_string(found.all.size());
         found.all.push_back(checked_source(source, name.c_str()));
@@ -52,9 +52,9 @@ inline Sources dense_sources(const std::vector<Array>& sources, const Places& pl
 }
 
 // A gradient has all of the rows, of which the first is feature first_row, or those alone that it touched.
-inline std::vector<RowSource> row_sources(const RowPairs& sources, const Places& given, const char* what,
+inline std::vector<RowSource> row_sources(const RowPairs& sources, const Leaves& given, const char* what,
                                           std::size_t rows, std::size_t columns, std::size_t first_row) {
-    const std::vector<std::uint32_t> places = checked_places(given, sources.size());
+    const std::vector<std::uint32_t> leaves = checked_leaves(given, sources.size());
     std::vector<RowSource> found;
     for (const auto& [gradient, touched] : sources) {
         const std::string name = "source " + std::to_string(found.size());
@@ -67,7 +67,7 @@ inline std::vector<RowSource> row_sources(const RowPairs& sources, const Places&
         require((own_rows == rows || own_rows == defined) && gradient.shape(1) == columns, name, " is [", own_rows,
                 ", ", gradient.shape(1), "], but ", what, " is [", rows, ", ", columns, "], of which ", defined,
                 " are touched");
-        found.push_back({from, list, places[found.size()], own_rows != rows, first});
+        found.push_back({from, list, leaves[found.size()], own_rows != rows, first});
     }
     return found;
 }

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "fold/kernels.h"
 #include "optim/rules.h"
+#include "reduce/kernels.h"
 
 // The hot code of optimizers that add up their own gradients, and the plain structs that it works on. Nothing here
 // checks bounds.
@@ -25,7 +25,7 @@ struct Step {
     Rule<float> by;
 };
 
-// A step with the fold of the sources as gradient; of none: zeros. Of numbers first .. last, or of the rows of a block.
+// A step with the sum of the sources as gradient; of none: zeros. Of numbers first .. last, or of the rows of a block.
 template <template <class> class Rule>
 struct OptimizerKernels {
     void (*all)(const Step<Rule>& step, const Addends& from, Held held, std::size_t first, std::size_t last);

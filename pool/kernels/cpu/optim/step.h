@@ -7,10 +7,10 @@
 #include "common/crash_point.h"
 #include "common/parallel.h"
 #include "common/simd.h"
-#include "fold/sources.h"
 #include "optim/kernels.h"
+#include "reduce/sources.h"
 
-// The walks over what an optimizer steps. Sums are fold.h's, bit for bit; each number, or each row, is computed by
+// The walks over what an optimizer steps. Sums are reduce.h's, bit for bit; each number, or each row, is computed by
 // itself, so threads and the way that a tensor is cut in pieces change nothing.
 namespace sparsepool {
 

@@ -1,11 +1,11 @@
 #pragma once
 
 #include "base/vec.h"
-#include "fold/touched_rows.h"
-#include "fold/tree_sum.h"
 #include "optim/kernels.h"
+#include "reduce/touched_rows.h"
+#include "reduce/tree_sum.h"
 
-// A step along with the fold of its gradient, in one pass, for a rule that steps each number by itself.
+// A step along with the sum of its gradient, in one pass, for a rule that steps each number by itself.
 namespace sparsepool {
 namespace {
 
@@ -31,7 +31,7 @@ inline void apply(const Rule<Vec>& by, Vec gradient, Vec& weight, Vec (&state)[R
 // `n` numbers from place i of the tensors on, from place `at` of the sources on.
 struct Span {
     Addends from;
-    bool rows;  // 0 is added to the sum, as fold_rows does
+    bool rows;  // 0 is added to the sum, as reduce_rows does
     std::size_t at, i, n;
 };
 

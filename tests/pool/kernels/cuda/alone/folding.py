@@ -94,7 +94,7 @@ def whole(gradients: Sequence[Tensor], lists: Sequence[Tensor], rows: int, first
 def test_a_fold_has_the_bits_of_the_cpus(places: list[int], size: int, scale: float) -> None:
     gradients = [numbers(size, seed=s) for s in range(len(places))]
     wanted, found = torch.empty(size), torch.empty(size)
-    _native.fold(wanted, gradients, places=places, scale=scale, threads=1)
+    _native.reduce(wanted, gradients, leaves=places, scale=scale, threads=1)
     kernels.fold(found, gradients, places, scale)
     assert bits(found) == bits(wanted)
 
@@ -107,8 +107,8 @@ def test_a_fold_of_rows_has_the_bits_of_the_cpus(places: list[int], columns: int
     gradients, lists = touched_rows(len(places), columns, rows, first_row, torch.uint16)
     wanted, found = torch.full((rows, columns), 7.0), torch.full((rows, columns), 7.0)
     sources: list[Any] = [(addend.gradient, addend.touched) for addend in whole(gradients, lists, rows, first_row)]
-    _native.fold_rows(
-        wanted, sources, places=places, scale=0.5, first_row=first_row, touched_only=touched_only, threads=1
+    _native.reduce_rows(
+        wanted, sources, leaves=places, scale=0.5, first_row=first_row, touched_only=touched_only, threads=1
     )
     kernels.fold_rows(found, gradients, lists, places, 0.5, first_row, touched_only)
     assert bits(found) == bits(wanted)
@@ -220,4 +220,4 @@ def test_any_number_of_touched_rows_has_a_grid(cpu: CpuLauncher, monkeypatch: py
     lists = [torch.empty(len(gradient), dtype=torch.uint32) for gradient in gradients]
     kernels.fold_rows(torch.empty(count, 1), gradients, lists, [0, 1], 1.0, 0, False)
     assert grids["find_rows"] == ((2 * 65_535 + 1, 1), (1, 128))
-    assert set(grids) == {"find_rows", "fold_rows"}
+    assert set(grids) == {"find_rows", "reduce_rows"}

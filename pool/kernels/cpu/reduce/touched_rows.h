@@ -1,7 +1,7 @@
 #pragma once
 
-#include "fold/kernels.h"
-#include "fold/tree.h"
+#include "reduce/kernels.h"
+#include "reduce/tree.h"
 
 // Row by row, which of several sources touched it.
 namespace sparsepool {
@@ -20,13 +20,13 @@ inline Addends touching_row(const RowSources& sources, std::size_t columns, std:
         const RowSource& source = sources.all[s];
         std::size_t& cursor = sources.cursor[s];
         if (cursor < source.touched.size && source.touched[cursor] == sources.first_row + r) {
-            sources.places[touching] = source.place;
+            sources.leaves[touching] = source.leaf;
             sources.found[touching++] = source.row(r, cursor, columns);
             ++cursor;
         }
     }
     if (touching > 2) {
-        find_joins(sources.places, touching, sources.joins);
+        find_joins(sources.leaves, touching, sources.joins);
     } else if (touching > 0) {
         sources.joins[0] = 0;  // as find_joins says
         sources.joins[touching - 1] = static_cast<std::uint8_t>(touching - 1);

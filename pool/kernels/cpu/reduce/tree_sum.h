@@ -1,9 +1,9 @@
 #pragma once
 
 #include "base/vec.h"
-#include "fold/kernels.h"
-#include "fold/tree.h"
 #include "kernels/rules.cuh"
+#include "reduce/kernels.h"
+#include "reduce/tree.h"
 
 // Sums along the tree (tree.h) in registers; what waits for its other half lies on the stack.
 namespace sparsepool {

@@ -22,12 +22,12 @@ struct Addends {
     std::size_t count;
 };
 
-// One source of a fold over rows: row r - first_row is defined only for r in `touched`. A compact one has those alone,
+// One source of a sum over rows: row r - first_row is defined only for r in `touched`. A compact one has those alone,
 // one after the other from touched[first] on.
 struct RowSource {
     Source rows;
-    Numbers touched;      // strictly ascending
-    std::uint32_t place;  // in the tree; ascending from source to source
+    Numbers touched;     // strictly ascending
+    std::uint32_t leaf;  // of the tree; ascending from source to source
     bool compact = false;
     std::size_t first = 0;
 
@@ -49,23 +49,23 @@ struct RowSources {
     Held held;
     std::size_t* cursor;  // scratch of `count` entries, as the rest
     Source* found;
-    std::uint32_t* places;
+    std::uint32_t* leaves;
     std::uint8_t* joins;
 };
 
-struct Fold {
+struct Reduction {
     float* out;
     float scale;
     bool touched_only;  // of rows: those that no source touched are left alone
     bool stream;        // stores leave the caches alone
 };
 
-struct FoldKernels {
+struct ReduceKernels {
     // out[first .. last] = (sum of the sources) * scale.
-    void (*fold)(const Fold& fold, const Addends& from, Held held, std::size_t first, std::size_t last);
+    void (*reduce)(const Reduction& reduction, const Addends& from, Held held, std::size_t first, std::size_t last);
 
     // The same for rows [block.first_row, block.last_row) of `columns` floats; 0 is added to each sum.
-    void (*fold_rows)(const Fold& fold, const RowSources& sources, std::size_t columns, const Block& block);
+    void (*reduce_rows)(const Reduction& reduction, const RowSources& sources, std::size_t columns, const Block& block);
 
     // Copies `size` numbers; whether all are finite.
     bool (*copy_checked)(const float* from, float* to, std::size_t size);
@@ -73,7 +73,7 @@ struct FoldKernels {
     // sums[c] = the squares of numbers c * rules::kNormChunk and on, added up, for chunks first .. last.
     void (*square_chunks)(const float* from, std::size_t size, double* sums, std::size_t first, std::size_t last);
 
-    static const FoldKernels baseline, avx2, avx512;  // common/simd.h
+    static const ReduceKernels baseline, avx2, avx512;  // common/simd.h
 };
 
 }  // namespace sparsepool

@@ -8,15 +8,15 @@
 #include "common/check.h"
 #include "common/parallel.h"
 #include "common/simd.h"
-#include "fold/kernels.h"
-#include "fold/tree.h"
+#include "reduce/kernels.h"
+#include "reduce/tree.h"
 
 // Gradients that are added up along the tree (tree.h), and where in it each stands.
 namespace sparsepool {
 
 struct Sources {
     std::vector<Source> all;
-    std::vector<std::uint32_t> places;  // strictly ascending
+    std::vector<std::uint32_t> leaves;  // strictly ascending
 };
 
 // numbers(entry) is the Source of an entry.
@@ -31,8 +31,8 @@ inline Held held_by(const auto& entries, const auto& numbers) {
 class Joins {
   public:
     explicit Joins(const Sources& sources)
-        : joins_(sources.places.size()), held_(held_by(sources.all, [](const Source& source) { return source; })) {
-        find_joins(sources.places.data(), sources.places.size(), joins_.data());
+        : joins_(sources.leaves.size()), held_(held_by(sources.all, [](const Source& source) { return source; })) {
+        find_joins(sources.leaves.data(), sources.leaves.size(), joins_.data());
     }
 
     Addends of(const Sources& sources) const { return {sources.all.data(), joins_.data(), joins_.size()}; }
@@ -87,8 +87,8 @@ class RowWalk {
         const Numbers& touched = std::max_element(sources_.begin(), sources_.end(), longer)->touched;
         const std::size_t first = lower_bound(touched, first_row_);
         const std::size_t last = lower_bound(touched, first_row_ + rows);
-        const std::size_t place = first + (last - first) * part / threads_;
-        return part == threads_ || place == last ? rows : touched[place] - first_row_;
+        const std::size_t border_index = first + (last - first) * part / threads_;
+        return part == threads_ || border_index == last ? rows : touched[border_index] - first_row_;
     }
 
     const std::vector<RowSource>& sources_;

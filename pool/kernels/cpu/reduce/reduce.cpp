@@ -1,4 +1,4 @@
-#include "fold/fold.h"
+#include "reduce/reduce.h"
 
 #include <algorithm>
 
@@ -7,48 +7,49 @@
 #include "common/crash_point.h"
 #include "common/parallel.h"
 #include "common/simd.h"
-#include "fold/sources.h"
 #include "kernels/rules.cuh"
+#include "reduce/sources.h"
 
 namespace sparsepool {
 namespace {
 
-constexpr std::size_t kUnit = 4096;  // floats: a thread's share of a fold is whole pages
+constexpr std::size_t kUnit = 4096;  // floats: a thread's share of a sum is whole pages
 
 }  // namespace
 
-void fold(float* out, std::size_t size, const Sources& sources, float scale, std::size_t threads) {
+void reduce(float* out, std::size_t size, const Sources& sources, float scale, std::size_t threads) {
     check_threads(threads);
-    const auto& level = simd::kernels<FoldKernels>();
+    const auto& level = simd::kernels<ReduceKernels>();
     const Joins joins(sources);
     const bool in_place = std::any_of(sources.all.begin(), sources.all.end(),
                                       [&](const Source& source) { return source.numbers == out; });
-    const Fold how{out, scale, false, !in_place && worth_streaming(out, 1, size / 16 * 16)};
+    const Reduction reduction{out, scale, false, !in_place && worth_streaming(out, 1, size / 16 * 16)};
     run_parts(threads, [&](std::size_t part) {
-        level.fold(how, joins.of(sources), joins.held(), border(size, kUnit, part, threads),
-                   border(size, kUnit, part + 1, threads));
+        level.reduce(reduction, joins.of(sources), joins.held(), border(size, kUnit, part, threads),
+                     border(size, kUnit, part + 1, threads));
     });
 }
 
-void fold_rows(Matrix out, const std::vector<RowSource>& sources, float scale, std::size_t first_row, bool touched_only,
-               std::size_t threads) {
+void reduce_rows(Matrix out, const std::vector<RowSource>& sources, float scale, std::size_t first_row,
+                 bool touched_only, std::size_t threads) {
     check_threads(threads);
-    const auto& level = simd::kernels<FoldKernels>();
+    const auto& level = simd::kernels<ReduceKernels>();
     const bool in_place = std::any_of(sources.begin(), sources.end(),
                                       [&](const RowSource& source) { return source.rows.numbers == out.data; });
-    const Fold how{out.data, scale, touched_only, !in_place && worth_streaming(out.data, out.rows, out.columns)};
+    const Reduction reduction{out.data, scale, touched_only,
+                              !in_place && worth_streaming(out.data, out.rows, out.columns)};
     RowWalk walk(sources, first_row, threads);
     run_parts(threads, [&](std::size_t part) {
         const auto [before, after] = walk.halves(part, out.rows, out.columns, touched_only);
-        level.fold_rows(how, walk.of(part), out.columns, before);
+        level.reduce_rows(reduction, walk.of(part), out.columns, before);
         if (part == 0) crash_point("coordinator.mid_fold");
-        level.fold_rows(how, walk.of(part), out.columns, after);
+        level.reduce_rows(reduction, walk.of(part), out.columns, after);
     });
 }
 
 double sum_of_squares(const float* from, std::size_t size, std::size_t threads) {
     check_threads(threads);
-    const auto& level = simd::kernels<FoldKernels>();
+    const auto& level = simd::kernels<ReduceKernels>();
     constexpr std::size_t kChunk = rules::kNormChunk;
     std::vector<double> sums(std::max<std::size_t>(1, (size + kChunk - 1) / kChunk));
     run_parts(threads, [&](std::size_t part) {
@@ -66,7 +67,7 @@ double sum_of_squares(const float* from, std::size_t size, std::size_t threads) 
 }
 
 bool copy_checked(const float* from, float* to, std::size_t size) {
-    return simd::kernels<FoldKernels>().copy_checked(from, to, size);
+    return simd::kernels<ReduceKernels>().copy_checked(from, to, size);
 }
 
 }  // namespace sparsepool

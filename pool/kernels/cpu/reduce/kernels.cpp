@@ -1,39 +1,39 @@
-#include "fold/kernels.h"
+#include "reduce/kernels.h"
 
 #include <algorithm>
 
 #include "base/vec.h"
 #include "common/isa.h"
-#include "fold/touched_rows.h"
-#include "fold/tree_sum.h"
 #include "kernels/rules.cuh"
+#include "reduce/touched_rows.h"
+#include "reduce/tree_sum.h"
 
-// Sums of several sources: dense, or by the rows that each touched (fold.h).
+// Sums of several sources: dense, or by the rows that each touched (reduce.h).
 namespace sparsepool {
 namespace {
 
 // Of sources that are rows, 0 is added to the sum, so that -0.0 becomes 0.0: a row that a source did not touch adds
 // nothing, and it must not matter which of the others stood for zero.
 template <std::size_t kWide>
-inline void scale_sums(const Fold& fold, bool rows, Vec (&total)[kWide]) {
+inline void scale_sums(const Reduction& reduction, bool rows, Vec (&total)[kWide]) {
     UNROLL
     for (std::size_t v = 0; v < kWide; ++v) {
         if (rows) total[v] = Vec::zero() + total[v];
-        if (fold.scale != 1.0F) total[v] = total[v] * Vec::all(fold.scale);
+        if (reduction.scale != 1.0F) total[v] = total[v] * Vec::all(reduction.scale);
     }
 }
 
 template <std::size_t kWide, class Sources, class Numbers>
-void fold_registers(Sources count, Numbers numbers, const Fold& fold, const Addends& from, bool rows, float* out,
-                    std::size_t i) {
+void reduce_registers(Sources count, Numbers numbers, const Reduction& reduction, const Addends& from, bool rows,
+                      float* out, std::size_t i) {
     Vec total[kWide];
     const auto load = [=](const Source& source, std::size_t v) { return numbers.load(source, i + v * Vec::kWidth); };
     tree_sum(count, from, load, total);
-    scale_sums(fold, rows, total);
+    scale_sums(reduction, rows, total);
     UNROLL
     for (std::size_t v = 0; v < kWide; ++v) {
         float* to = out + i + v * Vec::kWidth;
-        if (fold.stream) {
+        if (reduction.stream) {
             total[v].stream(to);
         } else {
             total[v].store(to);
@@ -42,31 +42,32 @@ void fold_registers(Sources count, Numbers numbers, const Fold& fold, const Adde
 }
 
 template <class Numbers>
-void fold_part(Numbers numbers, const Fold& fold, const Addends& from, bool rows, float* out, std::size_t i,
-               std::size_t n) {
+void reduce_part(Numbers numbers, const Reduction& reduction, const Addends& from, bool rows, float* out, std::size_t i,
+                 std::size_t n) {
     Vec total[1];
     const auto load = [=](const Source& source, std::size_t) { return numbers.load_part(source, i, n); };
     tree_sum(AnyCount{}, from, load, total);
-    scale_sums(fold, rows, total);
+    scale_sums(reduction, rows, total);
     total[0].store_part(out + i, n);
 }
 
 // Numbers [i, last) of `out` and of the sources.
 template <class Numbers>
-void fold_span(Numbers numbers, const Fold& fold, const Addends& from, bool rows, float* out, std::size_t i,
-               std::size_t last) {
+void reduce_span(Numbers numbers, const Reduction& reduction, const Addends& from, bool rows, float* out, std::size_t i,
+                 std::size_t last) {
     constexpr std::size_t kBlock = 8;
     by_count(from, [&](auto count) {
         for (; i + kBlock * Vec::kWidth <= last; i += kBlock * Vec::kWidth) {
-            fold_registers<kBlock>(count, numbers, fold, from, rows, out, i);
+            reduce_registers<kBlock>(count, numbers, reduction, from, rows, out, i);
         }
-        for (; i + Vec::kWidth <= last; i += Vec::kWidth) fold_registers<1>(count, numbers, fold, from, rows, out, i);
+        for (; i + Vec::kWidth <= last; i += Vec::kWidth)
+            reduce_registers<1>(count, numbers, reduction, from, rows, out, i);
     });
-    if (i < last) fold_part(numbers, fold, from, rows, out, i, last - i);
+    if (i < last) reduce_part(numbers, reduction, from, rows, out, i, last - i);
 }
 
-void fold_all(const Fold& fold, const Addends& from, Held held, std::size_t first, std::size_t last) {
-    by_held(held, [&](auto numbers) { fold_span(numbers, fold, from, false, fold.out, first, last); });
+void reduce_dense(const Reduction& reduction, const Addends& from, Held held, std::size_t first, std::size_t last) {
+    by_held(held, [&](auto numbers) { reduce_span(numbers, reduction, from, false, reduction.out, first, last); });
     fence();
 }
 
@@ -106,15 +107,15 @@ void square_chunks(const float* from, std::size_t size, double* sums, std::size_
     }
 }
 
-void fold_rows(const Fold& fold, const RowSources& sources, std::size_t columns, const Block& block) {
+void reduce_rows(const Reduction& reduction, const RowSources& sources, std::size_t columns, const Block& block) {
     by_held(sources.held, [&](auto numbers) {
         const auto one_row = [&](std::size_t r, const Addends& from) INLINED {
-            float* out = fold.out + r * columns;
-            const bool there = from.count == 1 && from.sources[0].numbers == out && fold.scale == 1.0F;
-            if (!there) fold_span(numbers, fold, from, true, out, 0, columns);
+            float* out = reduction.out + r * columns;
+            const bool there = from.count == 1 && from.sources[0].numbers == out && reduction.scale == 1.0F;
+            if (!there) reduce_span(numbers, reduction, from, true, out, 0, columns);
         };
-        if (fold.touched_only) {
-            const auto soon = [&](std::size_t r) INLINED { __builtin_prefetch(fold.out + r * columns, 1); };
+        if (reduction.touched_only) {
+            const auto soon = [&](std::size_t r) INLINED { __builtin_prefetch(reduction.out + r * columns, 1); };
             each_touched_row(sources, columns, block, soon, one_row);
         } else {
             each_row(sources, columns, block, one_row);
@@ -126,5 +127,5 @@ void fold_rows(const Fold& fold, const RowSources& sources, std::size_t columns,
 }  // namespace
 }  // namespace sparsepool
 
-const sparsepool::FoldKernels sparsepool::FoldKernels::SPARSEPOOL_ISA{
-    sparsepool::fold_all, sparsepool::fold_rows, sparsepool::copy_checked, sparsepool::square_chunks};
+const sparsepool::ReduceKernels sparsepool::ReduceKernels::SPARSEPOOL_ISA{
+    sparsepool::reduce_dense, sparsepool::reduce_rows, sparsepool::copy_checked, sparsepool::square_chunks};
