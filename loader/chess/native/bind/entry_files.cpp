@@ -76,9 +76,9 @@ class ChunkWalk {
     }
 
     // What was left out, by kind.
-    [[nodiscard]] std::vector<LeftOutTuple> left_out() const {
-        std::vector<LeftOutTuple> kinds;
-        for (const stream::LeftOut& kind : file_->left_out(chunk_, piece_, walk_->left_out()))
+    [[nodiscard]] std::vector<SkippedTuple> left_out() const {
+        std::vector<SkippedTuple> kinds;
+        for (const stream::SkippedData& kind : file_->left_out(chunk_, piece_, walk_->left_out()))
             kinds.push_back(sparsepool::as_tuple(kind));
         return kinds;
     }

@@ -4,9 +4,9 @@
 
 namespace sparsepool::chess {
 
-std::vector<stream::LeftOut> EntryFile::left_out(std::size_t piece, const Piece& read,
-                                                 const LeftOutTally& tally) const {
-    std::vector<stream::LeftOut> found;
+std::vector<stream::SkippedData> EntryFile::left_out(std::size_t piece, const Piece& read,
+                                                     const LeftOutTally& tally) const {
+    std::vector<stream::SkippedData> found;
     for (std::size_t i = 0; i < tally.kinds.size(); ++i) {
         const LeftOutTally::Kind& kind = tally.kinds[i];
         if (kind.reason.empty()) continue;

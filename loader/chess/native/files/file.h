@@ -65,8 +65,8 @@ class EntryFile {
     }
 
     // What was left out of a piece, by kind.
-    [[nodiscard]] std::vector<stream::LeftOut> left_out(std::size_t piece, const Piece& read,
-                                                        const LeftOutTally& tally) const;
+    [[nodiscard]] std::vector<stream::SkippedData> left_out(std::size_t piece, const Piece& read,
+                                                            const LeftOutTally& tally) const;
 
     // Why there is nothing good in the file, if that is known before it is read.
     [[nodiscard]] virtual std::optional<stream::SourceFault> useless() const { return std::nullopt; }
