@@ -12,8 +12,8 @@
 namespace sparsepool {
 namespace {
 
-// Of sources that are rows, 0 is added to the sum, so that -0.0 becomes 0.0: a row that a source did not touch adds
-// nothing, and it must not matter which of the others stood for zero.
+// Scales sums. To sums of rows 0 is added, which turns -0.0 into 0.0: a row that a source did not touch counts as
+// zeros, whose signs must not matter.
 template <std::size_t kWide>
 inline void scale_sums(const Reduction& reduction, bool rows, Vec (&total)[kWide]) {
     UNROLL
@@ -23,12 +23,13 @@ inline void scale_sums(const Reduction& reduction, bool rows, Vec (&total)[kWide
     }
 }
 
-template <std::size_t kWide, class Sources, class Numbers>
-void reduce_registers(Sources count, Numbers numbers, const Reduction& reduction, const Addends& from, bool rows,
+// Writes kWide vectors of the sum, from number i on.
+template <std::size_t kWide, class Tree, class Loader>
+void reduce_registers(Tree tree, Loader loader, const Reduction& reduction, const TreeSources& from, bool rows,
                       float* out, std::size_t i) {
     Vec total[kWide];
-    const auto load = [=](const Source& source, std::size_t v) { return numbers.load(source, i + v * Vec::kWidth); };
-    tree_sum(count, from, load, total);
+    const auto load = [=](const Source& source, std::size_t v) { return loader.load(source, i + v * Vec::kWidth); };
+    tree_sum(tree, from, load, total);
     scale_sums(reduction, rows, total);
     UNROLL
     for (std::size_t v = 0; v < kWide; ++v) {
@@ -41,37 +42,39 @@ void reduce_registers(Sources count, Numbers numbers, const Reduction& reduction
     }
 }
 
-template <class Numbers>
-void reduce_part(Numbers numbers, const Reduction& reduction, const Addends& from, bool rows, float* out, std::size_t i,
-                 std::size_t n) {
+// Writes n numbers of the sum, less than a vector, from number i on.
+template <class Loader>
+void reduce_part(Loader loader, const Reduction& reduction, const TreeSources& from, bool rows, float* out,
+                 std::size_t i, std::size_t n) {
     Vec total[1];
-    const auto load = [=](const Source& source, std::size_t) { return numbers.load_part(source, i, n); };
-    tree_sum(AnyCount{}, from, load, total);
+    const auto load = [=](const Source& source, std::size_t) { return loader.load_part(source, i, n); };
+    tree_sum(AnyTree{}, from, load, total);
     scale_sums(reduction, rows, total);
     total[0].store_part(out + i, n);
 }
 
-// Numbers [i, last) of `out` and of the sources.
-template <class Numbers>
-void reduce_span(Numbers numbers, const Reduction& reduction, const Addends& from, bool rows, float* out, std::size_t i,
-                 std::size_t last) {
+// Writes numbers i .. last - 1 of the sum. `rows`: the sources are rows of a table.
+template <class Loader>
+void reduce_span(Loader loader, const Reduction& reduction, const TreeSources& from, bool rows, float* out,
+                 std::size_t i, std::size_t last) {
     constexpr std::size_t kBlock = 8;
-    by_count(from, [&](auto count) {
+    dispatch_tree(from, [&](auto tree) {
         for (; i + kBlock * Vec::kWidth <= last; i += kBlock * Vec::kWidth) {
-            reduce_registers<kBlock>(count, numbers, reduction, from, rows, out, i);
+            reduce_registers<kBlock>(tree, loader, reduction, from, rows, out, i);
         }
         for (; i + Vec::kWidth <= last; i += Vec::kWidth)
-            reduce_registers<1>(count, numbers, reduction, from, rows, out, i);
+            reduce_registers<1>(tree, loader, reduction, from, rows, out, i);
     });
-    if (i < last) reduce_part(numbers, reduction, from, rows, out, i, last - i);
+    if (i < last) reduce_part(loader, reduction, from, rows, out, i, last - i);
 }
 
-void reduce_dense(const Reduction& reduction, const Addends& from, Held held, std::size_t first, std::size_t last) {
-    by_held(held, [&](auto numbers) { reduce_span(numbers, reduction, from, false, reduction.out, first, last); });
+void reduce_dense(const Reduction& reduction, const TreeSources& from, SourceType type, std::size_t first,
+                  std::size_t last) {
+    dispatch_type(type, [&](auto loader) { reduce_span(loader, reduction, from, false, reduction.out, first, last); });
     fence();
 }
 
-// x - x is 0 for every finite x and NaN for others, and a sum keeps a NaN.
+// Finds out along the way whether all numbers are finite: x - x is 0 for a finite x, else NaN, and a sum keeps a NaN.
 bool copy_checked(const float* from, float* to, std::size_t size) {
     constexpr std::size_t kSums = 4;
     Vec sums[kSums] = {Vec::zero(), Vec::zero(), Vec::zero(), Vec::zero()};
@@ -84,15 +87,15 @@ bool copy_checked(const float* from, float* to, std::size_t size) {
             sums[s] = sums[s] + (x - x);
         }
     }
-    float rest = 0.0F;
+    float total = 0.0F;
     for (; i < size; ++i) {
         to[i] = from[i];
-        rest += from[i] - from[i];
+        total += from[i] - from[i];
     }
     float lanes[Vec::kWidth];
     (sums[0] + sums[1] + (sums[2] + sums[3])).store(lanes);
-    for (const float lane : lanes) rest += lane;
-    return rest == 0.0F;
+    for (const float lane : lanes) total += lane;
+    return total == 0.0F;
 }
 
 void square_chunks(const float* from, std::size_t size, double* sums, std::size_t first, std::size_t last) {
@@ -108,17 +111,17 @@ void square_chunks(const float* from, std::size_t size, double* sums, std::size_
 }
 
 void reduce_rows(const Reduction& reduction, const RowSources& sources, std::size_t columns, const Block& block) {
-    by_held(sources.held, [&](auto numbers) {
-        const auto one_row = [&](std::size_t r, const Addends& from) INLINED {
+    dispatch_type(sources.type, [&](auto loader) {
+        const auto reduce_row = [&](std::size_t r, const TreeSources& from) INLINED {
             float* out = reduction.out + r * columns;
-            const bool there = from.count == 1 && from.sources[0].numbers == out && reduction.scale == 1.0F;
-            if (!there) reduce_span(numbers, reduction, from, true, out, 0, columns);
+            const bool is_done = from.count == 1 && from.sources[0].numbers == out && reduction.scale == 1.0F;
+            if (!is_done) reduce_span(loader, reduction, from, true, out, 0, columns);
         };
         if (reduction.touched_only) {
-            const auto soon = [&](std::size_t r) INLINED { __builtin_prefetch(reduction.out + r * columns, 1); };
-            each_touched_row(sources, columns, block, soon, one_row);
+            const auto prefetch = [&](std::size_t r) INLINED { __builtin_prefetch(reduction.out + r * columns, 1); };
+            visit_touched_rows(sources, columns, block, prefetch, reduce_row);
         } else {
-            each_row(sources, columns, block, one_row);
+            visit_all_rows(sources, columns, block, reduce_row);
         }
     });
     fence();

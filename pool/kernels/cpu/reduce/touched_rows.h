@@ -3,48 +3,51 @@
 #include "reduce/kernels.h"
 #include "reduce/tree.h"
 
-// Row by row, which of several sources touched it.
+// Walks over the rows of a table, with the sources that touched each row.
 namespace sparsepool {
 namespace {
 
-inline void begin_rows(const RowSources& sources, const Block& block) {
+inline void seek_cursors(const RowSources& sources, const Block& block) {
     for (std::size_t s = 0; s < sources.count; ++s) {
-        sources.cursor[s] = lower_bound(sources.all[s].touched, sources.first_row + block.first_row);
+        sources.cursors[s] = lower_bound(sources.all[s].touched, sources.first_row + block.first_row);
     }
 }
 
-// Row r of the sources that touched it, whose cursors move on.
-inline Addends touching_row(const RowSources& sources, std::size_t columns, std::size_t r) {
-    std::size_t touching = 0;
+// Row r of all sources that touched it. Advances their cursors.
+inline TreeSources sources_of_row(const RowSources& sources, std::size_t columns, std::size_t r) {
+    std::size_t count = 0;
     for (std::size_t s = 0; s < sources.count; ++s) {
         const RowSource& source = sources.all[s];
-        std::size_t& cursor = sources.cursor[s];
-        if (cursor < source.touched.size && source.touched[cursor] == sources.first_row + r) {
-            sources.leaves[touching] = source.leaf;
-            sources.found[touching++] = source.row(r, cursor, columns);
+        std::size_t& cursor = sources.cursors[s];
+        const bool touched_row = cursor < source.touched.size && source.touched[cursor] == sources.first_row + r;
+        if (touched_row) {
+            sources.leaves[count] = source.leaf;
+            sources.row_sources[count] = source.row(r, cursor, columns);
+            ++count;
             ++cursor;
         }
     }
-    if (touching > 2) {
-        find_joins(sources.leaves, touching, sources.joins);
-    } else if (touching > 0) {
-        sources.joins[0] = 0;  // as find_joins says
-        sources.joins[touching - 1] = static_cast<std::uint8_t>(touching - 1);
+    if (count > 2) {
+        find_joins(sources.leaves, count, sources.joins);
+    } else if (count > 0) {  // the result of find_joins, without the call
+        sources.joins[0] = 0;
+        sources.joins[count - 1] = static_cast<std::uint8_t>(count - 1);
     }
-    return {sources.found, sources.joins, touching};
+    return {sources.row_sources, sources.joins, count};
 }
 
-// row(r, rows of the sources that touched it) for r of the block, ascending.
-template <class Row>
-void each_row(const RowSources& sources, std::size_t columns, const Block& block, const Row& row) {
-    begin_rows(sources, block);
-    for (std::size_t r = block.first_row; r < block.last_row; ++r) row(r, touching_row(sources, columns, r));
+// Calls visit(r, sources of row r) for all rows of the block, ascending.
+template <class Visit>
+void visit_all_rows(const RowSources& sources, std::size_t columns, const Block& block, const Visit& visit) {
+    seek_cursors(sources, block);
+    for (std::size_t r = block.first_row; r < block.last_row; ++r) visit(r, sources_of_row(sources, columns, r));
 }
 
-// Of a source the row that comes some places after its cursor, and what soon(r) asks for, are fetched from far memory.
-template <class Soon>
-[[gnu::always_inline]] inline void fetch_soon(const RowSource& source, std::size_t cursor, const RowSources& sources,
-                                              std::size_t columns, std::size_t end, const Soon& soon) {
+// Prefetches the row that a source touched some rows after its cursor. Calls prefetch(r) for what else the row needs.
+template <class Prefetch>
+[[gnu::always_inline]] inline void prefetch_ahead(const RowSource& source, std::size_t cursor,
+                                                  const RowSources& sources, std::size_t columns, std::size_t end,
+                                                  const Prefetch& prefetch) {
     constexpr std::size_t kAhead = 16;  // rows
     constexpr std::size_t kLineBytes = 64;
     const std::size_t ahead = cursor + kAhead;
@@ -52,43 +55,44 @@ template <class Soon>
     const std::size_t feature = source.touched[ahead];
     if (feature >= end) return;
     const std::size_t r = feature - sources.first_row;
-    const char* at = static_cast<const char*>(source.row(r, ahead, columns).numbers);
-    for (std::size_t k = 0; k < source.row_bytes(columns); k += kLineBytes) __builtin_prefetch(at + k);
-    soon(r);
+    const char* row = static_cast<const char*>(source.row(r, ahead, columns).numbers);
+    for (std::size_t k = 0; k < source.row_bytes(columns); k += kLineBytes) __builtin_prefetch(row + k);
+    prefetch(r);
 }
 
-// The same for those rows alone that a source touched, in time that depends on them alone. soon(r) is said some rows
-// before, so that they can be fetched from far memory meanwhile.
-template <class Soon, class Row>
-void each_touched_row(const RowSources& sources, std::size_t columns, const Block& block, const Soon& soon,
-                      const Row& row) {
-    begin_rows(sources, block);
+// Calls visit(r, sources of row r) for the rows of the block that any source touched, ascending. Rows that no source
+// touched take no time. prefetch(r) is called some rows before visit(r).
+template <class Prefetch, class Visit>
+void visit_touched_rows(const RowSources& sources, std::size_t columns, const Block& block, const Prefetch& prefetch,
+                        const Visit& visit) {
+    seek_cursors(sources, block);
     const std::size_t end = sources.first_row + block.last_row;
-    if (sources.count == 1) {  // of one there is no next row to be searched for: twice as fast
+    if (sources.count == 1) {  // no search for the next row: twice as fast
         const RowSource& source = sources.all[0];
         const std::size_t last = lower_bound(source.touched, end);
-        for (std::size_t cursor = sources.cursor[0]; cursor < last; ++cursor) {
-            fetch_soon(source, cursor, sources, columns, end, soon);
+        for (std::size_t cursor = sources.cursors[0]; cursor < last; ++cursor) {
+            prefetch_ahead(source, cursor, sources, columns, end, prefetch);
             const std::size_t r = source.touched[cursor] - sources.first_row;
-            const Source found = source.row(r, cursor, columns);
+            const Source row = source.row(r, cursor, columns);
             const std::uint8_t joins = 0;
-            row(r, Addends{&found, &joins, 1});
+            visit(r, TreeSources{&row, &joins, 1});
         }
         return;
     }
     for (;;) {
-        std::size_t next = end;
+        std::size_t next = end;  // the least feature at a cursor
         for (std::size_t s = 0; s < sources.count; ++s) {
             const Numbers& touched = sources.all[s].touched;
-            const std::size_t cursor = sources.cursor[s];
+            const std::size_t cursor = sources.cursors[s];
             if (cursor >= touched.size || touched[cursor] >= next) continue;
             next = touched[cursor];
         }
         if (next == end) return;
         for (std::size_t s = 0; s < sources.count; ++s) {
-            fetch_soon(sources.all[s], sources.cursor[s], sources, columns, end, soon);
+            prefetch_ahead(sources.all[s], sources.cursors[s], sources, columns, end, prefetch);
         }
-        row(next - sources.first_row, touching_row(sources, columns, next - sources.first_row));
+        const std::size_t r = next - sources.first_row;
+        visit(r, sources_of_row(sources, columns, r));
     }
 }
 
