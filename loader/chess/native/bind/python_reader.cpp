@@ -51,7 +51,7 @@ class PythonReader final : public PositionReader {
                 reading.records->grow(count);
             }
             for (const nb::handle kind : nb::cast<nb::list>(answer[2]))
-                reading.left_out.push_back(skipped_data_of(kind));
+                reading.skipped.push_back(skipped_data_of(kind));
             if (!answer[1].is_none()) {
                 reading.fault = fault_of(answer[1]);
             } else if (!sums_.record_or_verify(reading.chunk, {records.data(), count * sizeof(Record)})) {

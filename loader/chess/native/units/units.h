@@ -18,12 +18,12 @@ namespace sparsepool::chess {
 // good.
 struct UnitBlock {
     std::string bytes;
-    std::vector<std::uint64_t> ends;            // of each in `bytes`
-    std::vector<std::uint32_t> entries;         // of each
-    std::optional<stream::SourceFault> fault;   // behind them, or behind one more
-    std::vector<stream::SkippedData> left_out;  // by kind
-    std::vector<CountedReason> unscored;        // as Walk has it
-    bool cuts_units = false;                    // entries were left out of units: their bytes can't be used
+    std::vector<std::uint64_t> ends;           // of each in `bytes`
+    std::vector<std::uint32_t> entries;        // of each
+    std::optional<stream::SourceFault> fault;  // behind them, or behind one more
+    std::vector<stream::SkippedData> skipped;  // by kind
+    std::vector<CountedReason> unscored;       // as Walk has it
+    bool cuts_units = false;                   // entries were left out of units: their bytes can't be used
 };
 
 // Of a chunk of a file, up to damage. A last line without an end of line has one.
