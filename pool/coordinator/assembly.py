@@ -104,12 +104,12 @@ def assemble(
         _checkpoint_writer(start),
         _schedule(start),
         goal=goal,
-        state=state.checkpoint,
+        state=state.as_checkpoint,
         notify=notify,
         copies=exchanges.copies,
         together=start.place is not None,
     )
-    checkpoints.resume(start.step, state.begin())
+    checkpoints.resume(start.step, state.load())
     rules = _rules(start, goal)
     scheduler = StepScheduler(
         rules,
@@ -141,7 +141,7 @@ def assemble(
     )
     bad_batches = BadBatches(start, memory, notify)
     executor = Executor(scheduler, models, state, record, bad_batches, hub, stopwatch, notify, machines)
-    executor.act(scheduler.start())
+    executor.execute(scheduler.start())
     coordinator = Coordinator(
         context=context,
         supervisor=supervisor,
@@ -154,13 +154,13 @@ def assemble(
         checkpoints=checkpoints,
         scheduler=scheduler,
         executor=executor,
-        inbox=Inbox(scheduler, WorkersMemory(memory, shortcut), metrics.worker),
+        inbox=Inbox(scheduler, WorkersMemory(memory, shortcut), metrics.update_times),
         machines=machines,
         machine_timeout=config.pool.machine_timeout,
         history=history,
         notify=notify,
     )
-    checkpoints.meanwhile = coordinator.report
+    checkpoints.while_waiting = coordinator.report
     return coordinator
 
 
@@ -196,7 +196,7 @@ def _other_machines(
 def _history(start: CoordinatorStart, models: Models) -> History | None:
     if not start.config.testing.history:
         return None
-    return History(start.run_dir, start.peer.incarnation, start.step, models.newest)
+    return History(start.run_dir, start.peer.incarnation, start.step, models.newest_bytes)
 
 
 def _rules(start: CoordinatorStart, goal: Goal) -> Rules:

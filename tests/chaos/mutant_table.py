@@ -812,7 +812,7 @@ MUTANTS = (
         "added twice",
         "a version is added to the average each time that something follows from it",
         "pool/coordinator/models.py",
-        "        if self._averaged == self.version:\n            return\n",
+        "        if self._averaged_version == self.version:\n            return\n",
         "",
         AVERAGES,
     ),

@@ -10,7 +10,7 @@ from functools import partial
 import torch
 
 from loader.stream.schema import SparseBatch
-from pool.coordinator.exchange_setup.copies import Copies, FromDevices, InHostMemory
+from pool.coordinator.exchange_setup.copies import DeviceCopies, HostCopies, StateCopies
 from pool.crash_points import crash_point
 from pool.device.names import parse_device
 from pool.device.page_lock import page_lock
@@ -71,7 +71,7 @@ class Exchanges:
         }
         self._host = HostMemory(memory.weight_halves(), gradient_slots, memory.average())
         self.memory_exporter: MemoryExporter | None = None  # exports device memory to workers in other processes
-        self.copies: Copies = InHostMemory()  # makes copies of the run's state for snapshots
+        self.copies: StateCopies = HostCopies()  # makes copies of the run's state for snapshots
         make = self._on_device() if start.exchange.on_device else self._on_host
         layouts = enumerate(start.layout.member_layouts)
         self.members: Sequence[CoordinatorExchange] = [make(member, layout) for member, layout in layouts]
@@ -117,7 +117,7 @@ class Exchanges:
             for device in devices
         ]
         device_stores = DeviceStores(stores, exchange.workers)
-        self.copies = FromDevices(devices)
+        self.copies = DeviceCopies(devices)
         if self._exported is not None:
             (worker,) = exchange.workers_on_devices
             self._exported.set_result(device_stores.export_memory(worker, self._start.peer.incarnation))

@@ -93,7 +93,7 @@ def _create_parts(
         memory = exchange.shard(bucket, index)
         unchanged_rows: UnchangedRows
         if _writes_touched_rows(optimizers, number) and memory.is_table:
-            table_changes = changes.of(plan.parameters[index].name)
+            table_changes = changes.of_table(plan.parameters[index].name)
             unchanged_rows = CopyUntouchedRows(memory, len(parameter), table_changes)
         elif isinstance(optimizers.of(number), NativeOptimizer):
             unchanged_rows = CopyWithoutGradient(memory)

@@ -52,5 +52,5 @@ def test_the_next_version_is_the_same_copied_ahead_or_not(kind: str, seed: int) 
             carry.mark_all_changed()
             marked[FIRST:] = True
     if kind == "touched rows":
-        changed = np.unpackbits(changes.since(0).view(np.uint8), bitorder="little")[: FIRST + ROWS].astype(bool)
+        changed = np.unpackbits(changes.changed_since(0).view(np.uint8), bitorder="little")[: FIRST + ROWS].astype(bool)
         assert not np.any(marked & ~changed), "a snapshot of changed rows would leave these out"

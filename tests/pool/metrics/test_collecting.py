@@ -147,10 +147,10 @@ def test_arrays_are_put_together_in_the_order_of_the_batches_whoever_computed_th
         for batch, worker in ((1, 0), (0, 0), (2, 1)):
             arrays = {name: array * (batch + validation) for name, array in GOOD.items()}
             assert collect((0.0, arrays), found.arrays(memory[worker, batch % 2])) == ""
-            collected.take(CollectArrays(batch, worker))
+            collected.collect(CollectArrays(batch, worker))
         factors = range(validation, validation + 3)
         whole = {name: np.concatenate([array * factor for factor in factors]) for name, array in GOOD.items()}
-        (number,) = collected.values()
+        (number,) = collected.compute_metrics()
         assert (number.name, number.values) == ("chain", (chain.value(whole),))
 
 
@@ -174,10 +174,10 @@ def test_a_metric_that_gives_no_number_or_changes_what_others_read_is_named(valu
     chain = metric(value=value)
     collected = collected_of(chain)
     with pytest.raises((PluginError, ValueError), match=complaint):
-        collected.values()
+        collected.compute_metrics()
 
 
 def test_a_number_that_says_nothing_is_nan() -> None:
     chain = metric(value=lambda arrays: np.float32("nan"))  # noqa: ARG005
     collected = collected_of(chain)
-    assert math.isnan(collected.values()[0].value)
+    assert math.isnan(collected.compute_metrics()[0].value)
