@@ -10,7 +10,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
 
-from loader.plugins.error_text import error_line
+from loader.plugins.error_text import format_error_with_location
 
 
 class Effect(Enum):
@@ -67,7 +67,7 @@ class Section(BaseModel):
         return next((key for key in keys if key in self.model_fields_set), keys[0])
 
 
-def section_problem(found: object) -> str:
+def find_section_problem(found: object) -> str:
     """Returns why `found` can't be the class of a section whose keys all have defaults; an empty text if it can.
 
     A key's default must be one that the section itself accepts, since every process reads it as JSON.
@@ -80,11 +80,11 @@ def section_problem(found: object) -> str:
         first = error.errors()[0]
         return f".{'.'.join(map(str, first['loc']))}: has no good default: {first['msg']}"
     except Exception as error:  # validators and default factories are the user's code
-        return f": its defaults can't be made: {error_line(error)}"
+        return f": its defaults can't be made: {format_error_with_location(error)}"
     return ""
 
 
-def first_problem(error: ValidationError) -> tuple[tuple[str, ...], str]:
+def describe_first_problem(error: ValidationError) -> tuple[tuple[str, ...], str]:
     """Returns the first problem of a pydantic error: the path of the key, and what is wrong with it."""
     problems = error.errors()
     # The garbage collector does not see into pydantic's errors: through these, all callers' frames would stay.
@@ -95,7 +95,7 @@ def first_problem(error: ValidationError) -> tuple[tuple[str, ...], str]:
     return tuple(map(str, first["loc"])), str(reason)
 
 
-def alternatives(annotation: Any) -> tuple[Any, ...]:
+def union_types(annotation: Any) -> tuple[Any, ...]:
     """Returns the types of a union, or the type alone if it is no union, each without its annotations."""
     kinds = get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
     return tuple(get_args(kind)[0] if get_origin(kind) is Annotated else kind for kind in kinds)
@@ -111,7 +111,7 @@ def as_tuple(value: Any) -> Any:
 
 def _as_integer(annotation: Any, value: Any) -> Any:
     """Returns `value` with integral floats, such as 1e6, turned into integers where `annotation` allows no floats."""
-    kinds = alternatives(annotation)
+    kinds = union_types(annotation)
     if isinstance(value, float) and value.is_integer() and int in kinds and float not in kinds:
         return int(value)
     if isinstance(value, list):

@@ -25,7 +25,7 @@ from loader.command_line.streams import (
     open_closed_streams,
     stdout_fails,
 )
-from loader.errors import SPACE_ERRORS, CommandError, DataError, PipeClosedError, one_line
+from loader.errors import SPACE_ERRORS, CommandError, DataError, PipeClosedError, escape_to_one_line
 from loader.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_PIPE_CLOSED, EXIT_RESOURCES, EXIT_USAGE
 
 
@@ -105,7 +105,7 @@ class Program:
             if stdout_fails():
                 name = "standard output: "
             give_up_stdout()
-        text = one_line(f"{name}{error.strerror or error}")
+        text = escape_to_one_line(f"{name}{error.strerror or error}")
         return self._fail(_with_notes(error, text), EXIT_RESOURCES if error.errno in SPACE_ERRORS else EXIT_FAILED)
 
     def _usage_error(self, error: Exception, message: str, arguments: Sequence[str]) -> int:

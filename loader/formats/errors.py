@@ -7,7 +7,7 @@ from typing import Literal
 
 from loader.errors import DataChangedError, DataError
 from loader.formats.format import Reader
-from loader.plugins.error_text import error_line
+from loader.plugins.error_text import format_error_with_location
 
 log = logging.getLogger(__name__)
 
@@ -23,7 +23,12 @@ def fault_of(error: BaseException, reader: Reader, chunk: int) -> Fault:
         return str(error.filename or reader.name), error.strerror or str(error), None, "unreadable"
     log.error("chunk %d of %s can't be read", chunk, reader.name, exc_info=error)
     place = words_of(reader, chunk)
-    return place_of(reader, chunk), f"{place}: {error_line(error)}" if place else error_line(error), None, "unreadable"
+    return (
+        place_of(reader, chunk),
+        f"{place}: {format_error_with_location(error)}" if place else format_error_with_location(error),
+        None,
+        "unreadable",
+    )
 
 
 def place_of(reader: Reader, chunk: int) -> str:

@@ -20,7 +20,7 @@ from loader.files.compression import ENDINGS, READ, decompressor
 from loader.files.regular import open_regular
 from loader.formats.families import FAMILIES
 from loader.formats.format import HEAD_BYTES, Format
-from loader.plugins.interface import interface_problem
+from loader.plugins.interface import find_interface_problem
 from loader.plugins.registry import Registry
 
 
@@ -55,7 +55,7 @@ def format_by_name(name: str) -> Format:
     """Returns a format that comes with the loader, or else the user's module of that dotted name. Raises ValueError if
     there is none, or if it lacks a part of `Format`."""
     found = _registry().find(name)
-    if problem := interface_problem(found, Format, "a format"):
+    if problem := find_interface_problem(found, Format, "a format"):
         raise ValueError(f"data.format: {name}: {problem}")
     return cast(Format, found)
 

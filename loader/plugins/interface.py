@@ -7,10 +7,10 @@ import reprlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from loader.plugins.error_text import definition_of, error_line
+from loader.plugins.error_text import definition_location, format_error_with_location
 
 
-def interface_problem(made: object, protocol: type, noun: str) -> str:
+def find_interface_problem(made: object, protocol: type, noun: str) -> str:
     """Returns what is wrong with the first attribute or method of `protocol` that `made` lacks or that can't be called
     with its arguments. Returns an empty text if all are there.
 
@@ -22,10 +22,10 @@ def interface_problem(made: object, protocol: type, noun: str) -> str:
     for attribute in protocol.__annotations__:
         if (problem := _get(made, attribute)[1]) is not None:
             return f"{name}.{attribute} {problem or f'is missing: {noun} must have it'}"
-    for method, wanted in methods(protocol):
+    for method, wanted in list_methods(protocol):
         function, problem = _get(made, method)
         if problem is None:
-            problem = call_problem(function, wanted)
+            problem = find_call_problem(function, wanted)
         elif not problem:
             problem = f"is missing: {noun} must have {method}({', '.join(wanted)})"
         if problem:
@@ -33,7 +33,7 @@ def interface_problem(made: object, protocol: type, noun: str) -> str:
     return ""
 
 
-def methods(protocol: type) -> Iterator[tuple[str, list[str]]]:
+def list_methods(protocol: type) -> Iterator[tuple[str, list[str]]]:
     """Yields each public method of a protocol: its name, and the names of its positional arguments."""
     for name, function in vars(protocol).items():
         if inspect.isfunction(function) and not name.startswith("_"):
@@ -49,10 +49,10 @@ def _get(made: object, name: str) -> tuple[Any, str | None]:
     except AttributeError:
         return None, ""
     except Exception as error:
-        return None, f"can't be had: {error_line(error)}"
+        return None, f"can't be had: {format_error_with_location(error)}"
 
 
-def call_problem(function: object, wanted: Sequence[str]) -> str:
+def find_call_problem(function: object, wanted: Sequence[str]) -> str:
     """Returns why `function` can't be called with these positional arguments and return a result, or an empty text if
     it can."""
     call = f"({', '.join(wanted)})"
@@ -65,7 +65,7 @@ def call_problem(function: object, wanted: Sequence[str]) -> str:
     try:
         inspect.signature(function).bind(*wanted)
     except TypeError as error:
-        return f"can't be called with {call}: {error} ({definition_of(function)})"
+        return f"can't be called with {call}: {error} ({definition_location(function)})"
     except ValueError:
         return ""  # a function in C, whose arguments are not known
     return ""

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from loader.plugins.error_text import error_line
-from loader.plugins.modules import look_in_current_folder
+from loader.plugins.error_text import format_error_with_location
+from loader.plugins.modules import allow_import_from_current_folder
 
 
 class UnknownNameError(ValueError):
@@ -34,7 +34,7 @@ class Registry:
         """Imports and returns the module or object that `name` stands for. Raises ValueError with a message of one
         line."""
         try:
-            return load(self.bundled.get(name, name), ours=name in self.bundled)
+            return import_object(self.bundled.get(name, name), ours=name in self.bundled)
         except UnknownNameError as error:
             if ":" in name:  # a bundled name has no colon
                 raise ValueError(f"{self.key}: {name!r}: {error}, {_PLACES}") from None
@@ -44,7 +44,7 @@ class Registry:
             raise ValueError(f"{self.key}: {error}") from error.__cause__
 
 
-def load(target: str, *, ours: bool = False) -> Any:
+def import_object(target: str, *, ours: bool = False) -> Any:
     """Imports the module or object of `target`, "module" or "module:name". Unless `ours`, the module may lie in the
     current folder.
 
@@ -55,14 +55,14 @@ def load(target: str, *, ours: bool = False) -> Any:
     if not _is_dotted(module) or (colon and not _is_dotted(attribute)):
         raise UnknownNameError(f"no module {module!r}")
     if not ours:
-        look_in_current_folder(module)
+        allow_import_from_current_folder(module)
     try:
         named = importlib.import_module(module)
     except (Exception, SystemExit) as error:  # the import of a user's module may raise anything
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if missing is not None and (module == missing or module.startswith(f"{missing}.")):
             raise UnknownNameError(f"no module {module!r}") from None
-        raise ValueError(f"module {module!r} can't be imported: {error_line(error)}") from error
+        raise ValueError(f"module {module!r} can't be imported: {format_error_with_location(error)}") from error
     try:
         for name in attribute.split(".") if colon else ():
             named = getattr(named, name)

@@ -13,9 +13,9 @@ import numpy as np
 
 from loader.errors import DataError
 from loader.formats.format import Place
-from loader.plugins.error_text import PluginError, error_line
-from loader.plugins.interface import call_problem, interface_problem
-from loader.plugins.registry import Registry, load
+from loader.plugins.error_text import PluginError, format_error_with_location
+from loader.plugins.interface import find_call_problem, find_interface_problem
+from loader.plugins.registry import Registry, import_object
 from loader.rows.block import Rows
 from loader.rows.csr import rows_of_csr
 from loader.rows.settings import RowsConfig
@@ -64,7 +64,7 @@ class BlocksReader:
             self.num_chunks = 1
             return
         self._blocks = _Matrix(*made) if isinstance(made, tuple) and _is_matrix(made) else made
-        if problem := interface_problem(self._blocks, Blocks, "what gives rows"):
+        if problem := find_interface_problem(self._blocks, Blocks, "what gives rows"):
             raise ValueError(f"{key}: {name}: {problem}; or give a csr_matrix and its labels, or a generator")
         self.num_chunks = _count(key, name, self._blocks)
 
@@ -81,7 +81,7 @@ class BlocksReader:
         except DataError:
             raise
         except (Exception, SystemExit) as error:  # the user's code
-            raise PluginError(f"{type(self._blocks).__name__}.block: {error_line(error)}") from error
+            raise PluginError(f"{type(self._blocks).__name__}.block: {format_error_with_location(error)}") from error
         yield self._rows(given)
 
     def _generated(self) -> Iterator[Rows]:
@@ -96,17 +96,17 @@ class BlocksReader:
             except DataError:
                 raise
             except (Exception, SystemExit) as error:  # the user's code
-                raise PluginError(error_line(error)) from error
+                raise PluginError(format_error_with_location(error)) from error
             yield self._rows(given)
 
     def _made(self, key: str) -> Any:
         """Calls the user's function and returns its result. Raises ValueError for what it raises."""
-        if problem := "" if inspect.isgeneratorfunction(self._make) else call_problem(self._make, ()):
+        if problem := "" if inspect.isgeneratorfunction(self._make) else find_call_problem(self._make, ()):
             raise ValueError(f"{key}: {self.name} {problem}")
         try:
             return self._make()
         except Exception as error:  # the user's code
-            raise ValueError(f"{key}: {self.name}: {error_line(error)}") from error
+            raise ValueError(f"{key}: {self.name}: {format_error_with_location(error)}") from error
 
     def _rows(self, given: Any) -> Rows:
         """Returns one block that the user's code has made, converted to Rows. Raises PluginError if it can't be
@@ -157,7 +157,7 @@ def is_generator(name: str) -> bool:
     """Tells whether "module:function" names a generator function. Returns False for a name that can't be found, since
     opening it later raises the error."""
     try:
-        return bool(name) and inspect.isgeneratorfunction(load(name))
+        return bool(name) and inspect.isgeneratorfunction(import_object(name))
     except ValueError:
         return False
 
@@ -168,7 +168,7 @@ def _count(key: str, name: str, blocks: Blocks) -> int:
     try:
         count = blocks.num_blocks()
     except Exception as error:  # the user's code
-        raise ValueError(f"{key}: {name}: num_blocks: {error_line(error)}") from error
+        raise ValueError(f"{key}: {name}: num_blocks: {format_error_with_location(error)}") from error
     if not isinstance(count, int | np.integer) or not 0 < count < 1 << 40:
         raise ValueError(f"{key}: {name}: num_blocks() is {count!r}; an integer of at least 1 is expected")
     return int(count)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from loader.files.identity import DataFile, identify
-from loader.plugins.interface import interface_problem
+from loader.plugins.interface import find_interface_problem
 from loader.stream.config import DataConfig
 from loader.stream.data_facts import DataFact
 from loader.stream.interface import Cursor, Stream
@@ -79,7 +79,7 @@ class Data:
         else:
             method = "open_validation"
             stream = source.open_validation(config, self.seed)
-        if problem := interface_problem(stream, Stream, "a stream"):
+        if problem := find_interface_problem(stream, Stream, "a stream"):
             if hasattr(stream, "close"):
                 stream.close()
             raise ValueError(f"data.source: {config.source}: {method}: {problem}")

@@ -12,10 +12,10 @@ from typing import Any, TypeVar, cast
 
 from pydantic import create_model
 
-from loader.plugins.error_text import error_line
-from loader.plugins.interface import call_problem, interface_problem, methods
+from loader.plugins.error_text import format_error_with_location
+from loader.plugins.interface import find_call_problem, find_interface_problem, list_methods
 from loader.plugins.registry import Registry
-from loader.section import Section, section_problem
+from loader.section import Section, find_section_problem
 from loader.stream.config import DataConfig
 from loader.stream.source import Source
 
@@ -46,10 +46,10 @@ def source_by_name(name: str) -> Source:
     Raises ValueError if there is no such factory, or if what it returns is no `Source`.
     """
     factory = SOURCES.find(name)
-    if problem := call_problem(factory, ()):
+    if problem := find_call_problem(factory, ()):
         raise ValueError(f"data.source: {name} {problem}; allowed: {SOURCES.form}")
     abstract = getattr(factory, "__abstractmethods__", ())
-    for method, arguments in methods(Source):
+    for method, arguments in list_methods(Source):
         if method in abstract:
             call = f"{method}({', '.join(arguments)})"
             raise ValueError(f"data.source: {name}: {factory.__name__}.{method} is missing: a source must have {call}")
@@ -58,11 +58,11 @@ def source_by_name(name: str) -> Source:
     except ValueError:
         raise
     except Exception as error:  # a user's code may raise anything
-        raise ValueError(f"data.source: {name}: {error_line(error)}") from error
+        raise ValueError(f"data.source: {name}: {format_error_with_location(error)}") from error
     if not isinstance(source, Source):
         made = type(source).__name__
         raise ValueError(f"data.source: {name}: an object of {made} is no source: derive that class from loader.Source")
-    if problem := interface_problem(source, Source, "a source"):
+    if problem := find_interface_problem(source, Source, "a source"):
         raise ValueError(f"data.source: {name}: {problem}")
     return source
 
@@ -73,7 +73,7 @@ def data_class(name: str, base: type[Settings]) -> type[Settings]:
     own = source_by_name(name).settings
     if own is None:
         return base
-    if problem := section_problem(own):
+    if problem := find_section_problem(own):
         raise ValueError(f"data.source: {name}: settings{problem}")
     section = name.partition(":")[0].rpartition(".")[2]
     if section.startswith("_") or section in base.model_fields or hasattr(base, section):

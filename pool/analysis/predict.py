@@ -18,7 +18,7 @@ from loader.files.identity import identify
 from loader.files.new_file import NewFile
 from loader.files.paths import find_files
 from loader.files.pipes import OutputPipe, output_pipe
-from loader.plugins.error_text import error_line
+from loader.plugins.error_text import format_error_with_location
 from loader.rows.readers import texts_of, without_labels
 from loader.stream.data import Data
 from loader.stream.schema import SparseBatch
@@ -66,7 +66,7 @@ class Predictor:
             with torch.no_grad():
                 output = method(member.model, batch)
         except Exception as error:
-            raise PoolError(f"{who}: {error_line(error)}") from error
+            raise PoolError(f"{who}: {format_error_with_location(error)}") from error
         shape = tuple(output.shape) if isinstance(output, torch.Tensor) else type(output).__name__
         if not isinstance(output, torch.Tensor) or output.dim() not in (1, 2) or len(output) != samples:
             raise PoolError(f"{who} gives {shape}, and [{samples}] or [{samples}, k] is expected")

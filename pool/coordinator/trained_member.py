@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import torch
 from torch import nn
 
-from loader.plugins.error_text import PluginError, definition_of
+from loader.plugins.error_text import PluginError, definition_location
 from pool.checkpoint.compare_tensors import first_difference
 from pool.checkpoint.store import forms_of_tensors
 from pool.config.tree import Config
@@ -238,7 +238,7 @@ def _settle(
     one that it has replaced. `buffers`, `weights`: that memory. Raises PluginError for a change that the run can't
     carry on."""
     if problem := bindings.settle(buffers, weights):
-        raise PluginError(f"{method.__name__} {problem} ({definition_of(method)})")
+        raise PluginError(f"{method.__name__} {problem} ({definition_location(method)})")
 
 
 def _where_it_is_stepped(member: Member, exchange: CoordinatorExchange) -> nn.Module:

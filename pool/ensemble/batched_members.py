@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from loader.plugins.error_text import in_words
+from loader.plugins.error_text import format_error
 from pool.device.memory import out_of_memory
 from pool.ensemble.bindings import Bindings
 from pool.ensemble.execution import Execution
@@ -78,7 +78,7 @@ class BatchedMembers:
     def _tell(self, batch: TensorBatch, error: Exception) -> None:
         """Logs, for the first such batch, that members are computed one after the other, and why."""
         if not self._warned:
-            log.warning("batch %d: members are computed one after the other: %s", batch.number, in_words(error))
+            log.warning("batch %d: members are computed one after the other: %s", batch.number, format_error(error))
         self._warned = True
 
 

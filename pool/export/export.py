@@ -6,10 +6,10 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from loader.errors import SPACE_ERRORS, DataError, comes_from
+from loader.errors import SPACE_ERRORS, DataError, has_error_number
 from loader.exit_codes import EXIT_FAILED, EXIT_RESOURCES
 from loader.files.endings import output_ending
-from loader.plugins.error_text import error_line
+from loader.plugins.error_text import format_error_with_location
 from pool.errors import ConfigError, PoolError
 from pool.export.load import Trained, load_trained
 from pool.export.member import NEWEST, Choice
@@ -76,14 +76,14 @@ def export_checkpoint(
     except ValueError as error:
         raise PoolError(f"{output}: not written: {error}") from None
     except Exception as error:
-        raise PoolError(f"{output}: not written: {error_line(error)}", _exit_code(error)) from None
+        raise PoolError(f"{output}: not written: {format_error_with_location(error)}", _exit_code(error)) from None
     if not output.exists():
         raise PoolError(f"{output}: not written: the method `export` of the task {trained.name} makes no file")
     return trained
 
 
 def _exit_code(error: Exception) -> int:
-    return EXIT_RESOURCES if comes_from(error, SPACE_ERRORS) else EXIT_FAILED
+    return EXIT_RESOURCES if has_error_number(error, SPACE_ERRORS) else EXIT_FAILED
 
 
 def header_path(output: Path, language: str) -> Path:

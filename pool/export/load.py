@@ -16,7 +16,7 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor, nn
 
-from loader.plugins.error_text import error_line
+from loader.plugins.error_text import format_error_with_location
 from loader.section import Section
 from pool.checkpoint.compare_tensors import first_difference, forms_in, forms_of
 from pool.checkpoint.folder import locate
@@ -200,7 +200,7 @@ class _Checkpoint:
             raise
         except Exception as error:  # the task's code may raise anything for a checkpoint's settings
             raise CheckpointError(
-                f"{self.path}: the task can't build the model of its config: {error_line(error)}"
+                f"{self.path}: the task can't build the model of its config: {format_error_with_location(error)}"
             ) from None
 
     def _check(self, m: int, tensors: Mapping[str, Tensor], model: nn.Module) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import nn
 
-from loader.plugins.interface import call_problem
+from loader.plugins.interface import find_call_problem
 from loader.stream.sources import SOURCES, built_in_formats
 from pool.config.changes import Change
 from pool.config.load import changed_config
@@ -30,7 +30,7 @@ def method_of(trained: Trained, verb: str) -> Method:
             f"{verb}: the task {trained.name} has no method predict(model, batch), which gives a tensor of [batch] or "
             "[batch, k]: add it"
         )
-    if problem := call_problem(method, ("model", "batch")):
+    if problem := find_call_problem(method, ("model", "batch")):
         raise ConfigError(f"{verb}: the task {trained.name}: its method predict {problem}")
     predicts: Method = method
     return predicts

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from loader.errors import DataChangedError, DataError
 from loader.files.identity import check_unchanged
-from loader.plugins.error_text import PluginError, error_line
+from loader.plugins.error_text import PluginError, format_error_with_location
 from loader.stream.data import Data
 from loader.stream.interface import Compared, Cursor, Filled, PassesOver, Stream
 from loader.stream.left_out import LeftOut
@@ -107,7 +107,9 @@ class WatchedStream:
         except (DataError, MemoryError):
             raise
         except Exception as error:
-            raise PluginError(f"data.source: {self._data.config.source}: {error_line(error)}") from error
+            raise PluginError(
+                f"data.source: {self._data.config.source}: {format_error_with_location(error)}"
+            ) from error
 
 
 def _opened(data: Data, validation: ValidationPass) -> Stream:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from loader.errors import DataError
 from loader.files.identity import DataFile
-from loader.plugins.error_text import error_line
+from loader.plugins.error_text import format_error_with_location
 from loader.stream.interface import Compared
 from loader.stream.schema import BatchSchema
 from pool.errors import ConfigError
@@ -53,5 +53,5 @@ def look_at(start: PlannerStart) -> DataPlan:
         raise ConfigError(str(error)) from None
     except (Exception, SystemExit) as error:
         log.exception("the data can't be opened")
-        raise ConfigError(f"data.source: {start.config.data.source}: {error_line(error)}") from None
+        raise ConfigError(f"data.source: {start.config.data.source}: {format_error_with_location(error)}") from None
     return DataPlan(schema, files, num_chunks)

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from loader.plugins.error_text import in_words
+from loader.plugins.error_text import format_error
 from pool.config.schedule import ScheduleConfig
 from pool.config.tree import Config
 from pool.errors import ConfigError, PoolError
@@ -139,7 +139,7 @@ def check_optimizer(config: Config, plan: Plan) -> State:
         except PoolError as error:  # it names the key
             raise ConfigError(str(error)) from None
         except (Exception, SystemExit) as error:  # a class of the user's choice may raise anything
-            raise ConfigError(f"{name}: can't be used here: {in_words(error)}") from None
+            raise ConfigError(f"{name}: can't be used here: {format_error(error)}") from None
 
 
 def _checked(config: Config, plan: Plan, name: str) -> State:

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import nn
 
-from loader.errors import DataError, comes_from
+from loader.errors import DataError, has_error_number
 from loader.exit_codes import EXIT_DATA, EXIT_UNAVAILABLE
-from loader.plugins.error_text import LONGEST_TEXT, error_line, shortened
+from loader.plugins.error_text import MAX_MESSAGE_LENGTH, format_error_with_location, shorten
 from loader.stream.schema import BatchSchema
 from pool import numerics
 from pool.config.ensemble import MOST_LOSSES
@@ -241,10 +241,10 @@ def _look_at_task(start: PlannerStart, config: Config, schema: BatchSchema, *, o
     except (PoolError, DataError, TooManyNumbersError):
         raise
     except ValueError as error:
-        raise ConfigError(str(error) or f"task: {config.task}: {error_line(error)}") from None
+        raise ConfigError(str(error) or f"task: {config.task}: {format_error_with_location(error)}") from None
     except BaseException as error:
         log.exception("the task's model can't be built")
-        raise ConfigError(f"task: {config.task}: {error_line(error)}") from None
+        raise ConfigError(f"task: {config.task}: {format_error_with_location(error)}") from None
 
 
 def _built(config: Config, task: Task, *, on_meta: bool) -> nn.Module:
@@ -257,7 +257,7 @@ def _built(config: Config, task: Task, *, on_meta: bool) -> nn.Module:
             raise
         log.exception("the model can't be built without numbers")
         raise ConfigError(
-            f"task: {config.task}: {error_line(error)}; a model of more than {MOST_NUMBERS >> 20} MiB is built without "
+            f"task: {config.task}: {format_error_with_location(error)}; a model of more than {MOST_NUMBERS >> 20} MiB is built without "
             "numbers (torch's device meta), so build_model may not read any from a tensor: make them with numpy"
         ) from None
 
@@ -325,7 +325,7 @@ def run(start: PlannerStart) -> Answer:
     except PoolError as error:
         answer = Refused(shown(str(error)), error.exit_code)
     except DataError as error:
-        answer = Refused(shown(str(error)), EXIT_UNAVAILABLE if comes_from(error, AWAY_ERRORS) else EXIT_DATA)
+        answer = Refused(shown(str(error)), EXIT_UNAVAILABLE if has_error_number(error, AWAY_ERRORS) else EXIT_DATA)
     crash_point("planner.before_answer")
     return answer
 
@@ -348,7 +348,7 @@ def _why_unusable() -> str:
     try:
         torch.cuda.init()  # type: ignore[no-untyped-call]
     except (RuntimeError, AssertionError) as error:
-        said = shortened(str(error), LONGEST_TEXT)
+        said = shorten(str(error), MAX_MESSAGE_LENGTH)
     return why_unusable(said, torch.version.cuda)
 
 

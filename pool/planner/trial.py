@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from loader.plugins.error_text import in_words
+from loader.plugins.error_text import format_error
 from pool.checkpoint.overrides import Override, allowed
 from pool.checkpoint.snapshot import area_nbytes
 from pool.checkpoint.state import OPTIMIZER, STATE, read_header, read_state
@@ -160,7 +160,7 @@ def _try_state_of(
         raise CheckpointError(f"{checkpoint / STATE}: {error}") from None
     except Exception as error:
         raise CheckpointError(
-            f"{checkpoint / STATE}: optimizer and schedule can't go on from this: {in_words(error)}"
+            f"{checkpoint / STATE}: optimizer and schedule can't go on from this: {format_error(error)}"
         ) from None
     for override in overrides:
         _try_override(config, small, tensors, state, override)
@@ -233,7 +233,7 @@ def _after_one_step(config: Config, plan: Plan) -> tuple[Mapping[str, torch.Tens
         keys = f"optimizer.name: {config.optimizer.name}"
         if config.schedule.is_set:
             keys += f", schedule.name: {config.schedule.name}" if config.schedule.name else ", schedule.parts"
-        raise ConfigError(f"{keys}: can't be used here: {in_words(error)}") from None
+        raise ConfigError(f"{keys}: can't be used here: {format_error(error)}") from None
     return tensors, plain
 
 
@@ -302,7 +302,7 @@ def _parameters_refused(config: Config, plan: Plan) -> str:
         return ""
     except Exception as error:
         why = _problem_with_groups(make, plan, config.optimizer.args)
-        if why not in ("", in_words(error)):
+        if why not in ("", format_error(error)):
             return f" (it takes groups with settings of their own, for matrices and others, and no list: {why})"
     return ""
 
@@ -312,7 +312,7 @@ def _problem_with_groups(make: Any, plan: Plan, args: Mapping[str, Any]) -> str:
     try:
         make([{"params": zeros(plan)}], **args)
     except Exception as error:
-        return in_words(error)
+        return format_error(error)
     return ""
 
 
@@ -397,4 +397,4 @@ def _try_clipping(config: Config, plan: Plan) -> None:
         try:
             torch.zeros(1, dtype=torch_dtype(dtype)).clamp_(-limit, limit)
         except RuntimeError as error:
-            raise ConfigError(f"train.clip_value: {limit:g}: gradients are {dtype}: {in_words(error)}") from None
+            raise ConfigError(f"train.clip_value: {limit:g}: gradients are {dtype}: {format_error(error)}") from None

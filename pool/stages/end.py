@@ -22,7 +22,7 @@ from loader.files.fingerprint import content_digest
 from loader.files.paths import find_files
 from loader.files.regular import open_regular
 from loader.files.whole_file import temporary
-from loader.plugins.modules import command_of
+from loader.plugins.modules import module_command
 from pool.checkpoint.folder import locate
 from pool.errors import PoolError, RunError, UnavailableError
 from pool.export.command import export_command
@@ -192,7 +192,9 @@ def _test(run: StageRun, network: Path, say: Callable[[str], object]) -> None:
     with (folder / LOG).open("ab") as log:
         log.write(f"{network.name}: {shlex.join(words)}\n".encode())
         log.flush()
-        command = command_of("pool.process.become", str(os.getpid()), *words)  # so that it ends when this process ends
+        command = module_command(
+            "pool.process.become", str(os.getpid()), *words
+        )  # so that it ends when this process ends
         code = subprocess.run(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, check=False
         ).returncode

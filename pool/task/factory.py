@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from loader.plugins.interface import interface_problem
+from loader.plugins.interface import find_interface_problem
 from loader.stream.schema import BatchSchema
 from pool.errors import ConfigError
 from pool.metrics.metric import Metric
@@ -61,9 +61,9 @@ def make_task(name: str, model: Any, loss: Any, seed: int = 0) -> Task:
     module = task_module(name)
     seed_all(seed)
     task = module.create_task(own_model(model), loss)
-    if problem := interface_problem(task, Task, "a task"):
+    if problem := find_interface_problem(task, Task, "a task"):
         raise ConfigError(f"task: {name}: {problem}")
-    if hasattr(task, "metrics") and (problem := interface_problem(task, MeasuredTask, "a task with metrics")):
+    if hasattr(task, "metrics") and (problem := find_interface_problem(task, MeasuredTask, "a task with metrics")):
         raise ConfigError(f"task: {name}: {problem}")
     return task
 

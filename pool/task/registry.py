@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from loader.plugins.interface import call_problem
-from loader.plugins.registry import Registry, load
-from loader.section import Section, section_problem
+from loader.plugins.interface import find_call_problem
+from loader.plugins.registry import Registry, import_object
+from loader.section import Section, find_section_problem
 from pool.checkpoint.migrations import TASKS as RENAMED
 from pool.errors import ConfigError
 from pool.task.single import as_module
@@ -80,7 +80,7 @@ def command_groups() -> Iterator[CommandGroup]:
     """Yields the command groups of the bundled tasks, each group once."""
     offered = (getattr(task_module(name), "COMMANDS", None) for name in TASKS.bundled)
     for commands in dict.fromkeys(name for name in offered if name is not None):  # tasks may share a module
-        yield load(commands, ours=True)
+        yield import_object(commands, ours=True)
 
 
 def is_bundled(name: str) -> bool:
@@ -94,7 +94,7 @@ def _problem(module: Any) -> str:
         if not hasattr(module, name):
             return f"has no {name}"
     for name in ("ModelConfig", "LossConfig"):
-        if problem := section_problem(getattr(module, name)):
+        if problem := find_section_problem(getattr(module, name)):
             return f"{name}{problem}"
-    problem = call_problem(module.create_task, ("model", "loss"))
+    problem = find_call_problem(module.create_task, ("model", "loss"))
     return f"create_task {problem}" if problem else ""

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from loader.plugins.error_text import PluginError, definition_of
+from loader.plugins.error_text import PluginError, definition_location
 from loader.stream.schema import BatchSchema, SparseBatch
 from pool.crash_points import crash_point
 from pool.device.names import Device
@@ -281,7 +281,7 @@ class Computer:
         if it has changed something that the run can't carry on."""
         for member, bindings, buffers in zip(self._members, self._bindings, self._buffers, strict=True):
             if problem := bindings.settle(buffers):
-                raise PluginError(f"{name} {problem} ({definition_of(getattr(member.task, name))})")
+                raise PluginError(f"{name} {problem} ({definition_location(getattr(member.task, name))})")
 
     def forget_weights(self) -> None:
         """Forgets weights and batches that were copied to the device. After the coordinator's death they may be of a

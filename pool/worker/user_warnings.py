@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 from typing import TextIO
 
-from loader.plugins.error_text import LONGEST_TEXT, shortened, text_of
+from loader.plugins.error_text import MAX_MESSAGE_LENGTH, shorten, error_message
 
 MOST = 8  # warnings of a process that the user is shown: those that each batch repeats are left to the log
 _OF_META = "to a meta parameter in the current model, which is a no-op"  # not shown: the coordinator loads them
@@ -28,8 +28,8 @@ def tell_of_warnings(say: Callable[[str], object]) -> None:
         line: str | None = None,
     ) -> None:
         write(message, category, filename, lineno, file, line)
-        text = text_of(message) if isinstance(message, Warning) else message
-        words = f"warning: {shortened(text, LONGEST_TEXT)} ({filename}:{lineno})"
+        text = error_message(message) if isinstance(message, Warning) else message
+        words = f"warning: {shorten(text, MAX_MESSAGE_LENGTH)} ({filename}:{lineno})"
         if category in _FOR_USERS and _OF_META not in text and words not in said and len(said) < MOST:
             said.add(words)
             say(words)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 from loader.files.identity import identify
-from loader.section import alternatives
+from loader.section import union_types
 from loader.stream.mixture_files import find_entries, with_entries
 from pool.config.key_path import dotted, is_untyped, walk
 from pool.config.load import load_config
@@ -132,7 +132,7 @@ def odd(rng: random.Random, depth: int = 0) -> Any:
 
 def fitting(rng: random.Random, annotation: Any) -> Any:
     """An extreme value of a key's own type."""
-    kind = rng.choice(alternatives(annotation))
+    kind = rng.choice(union_types(annotation))
     if get_origin(kind) is Literal:
         return rng.choice(get_args(kind))
     if kind is bool:

@@ -135,7 +135,7 @@ def filters_of(
     from pydantic import ValidationError
 
     from loader.chess.filters import FilterConfig
-    from loader.section import first_problem
+    from loader.section import describe_first_problem
 
     keys: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     keys["skip_no_score"] = not keep_no_score
@@ -146,7 +146,7 @@ def filters_of(
     try:
         return FilterConfig(**keys)
     except ValidationError as error:
-        (option, *inside), reason = first_problem(error)
+        (option, *inside), reason = describe_first_problem(error)
         raise UsageError(": ".join([f"--{option.replace('_', '-')}", *inside, reason])) from None
 
 

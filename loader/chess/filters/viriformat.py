@@ -15,7 +15,7 @@ from pydantic import BeforeValidator, Field, ValidationError, field_validator, m
 
 from loader.files.text import toml_of
 from loader.files.user_file import read_user_file
-from loader.section import Effect, Section, WrongKeyError, as_tuple, first_problem
+from loader.section import Effect, Section, WrongKeyError, as_tuple, describe_first_problem
 
 NO_LIMIT = 2**32 - 1
 PIECE_COUNTS = 33
@@ -139,7 +139,7 @@ def rules_of_file(path: str) -> dict[str, Any]:
     try:
         ViriformatRules.model_validate({**DEFAULTS, **rules})
     except ValidationError as error:
-        key, reason = first_problem(error)
+        key, reason = describe_first_problem(error)
         raise ValueError(": ".join([path, *key, reason])) from None
     return {**DEFAULTS, **rules}
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
-from loader.errors import DataError, comes_from
+from loader.errors import DataError, has_error_number
 from loader.exit_codes import EXIT_DATA
 from loader.files.fingerprint import content_digest
 from loader.files.identity import DataFile, check_unchanged, identify
@@ -76,7 +76,7 @@ def find(config: Config, saved: SavedState | None) -> DataFiles:
             if data.may_grow and _names(files[key]) == [name for name, _ in known]:
                 files[key] = tuple(file.up_to(int(size)) for file, (_, size) in zip(files[key], known, strict=True))
     except DataError as error:
-        raise (UnavailableError if comes_from(error, AWAY_ERRORS) else ConfigError)(str(error)) from None
+        raise (UnavailableError if has_error_number(error, AWAY_ERRORS) else ConfigError)(str(error)) from None
     except NoFileError as error:
         raise UnavailableError(str(error)) from None
     except ValueError as error:

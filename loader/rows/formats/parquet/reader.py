@@ -14,7 +14,7 @@ from loader.files.identity import DataFile
 from loader.files.regular import open_regular
 from loader.formats.format import Place
 from loader.formats.readers import usable
-from loader.plugins.error_text import LONGEST_TEXT, shortened
+from loader.plugins.error_text import MAX_MESSAGE_LENGTH, shorten
 from loader.rows.block import Rows
 from loader.rows.category_sample import CategorySample, refuse_float_ids, sampled_parts, sampled_rows
 from loader.rows.settings import RowsConfig
@@ -177,5 +177,5 @@ def ask(file: DataFile, question: Callable[[pyarrow.parquet.ParquetFile], Found]
     if change := _native.file_change(file.path, file.identity, False):
         raise DataChangedError(file.path, change)
     if fault is not None:
-        raise DataError(file.path, f"can't be read as parquet: {shortened(str(fault), LONGEST_TEXT)}")
+        raise DataError(file.path, f"can't be read as parquet: {shorten(str(fault), MAX_MESSAGE_LENGTH)}")
     return answer

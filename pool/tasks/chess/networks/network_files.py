@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
-from loader.plugins.registry import load
+from loader.plugins.registry import import_object
 from pool.checkpoint.folder import locate
 from pool.checkpoint.state import read_state
 from pool.config.load import load_config
@@ -83,7 +83,7 @@ def _families() -> Iterator[tuple[str, Family]]:
     for name in TASKS.bundled:
         module = getattr(task_module(name), "NETWORKS", None)
         if module is not None:
-            yield name, cast(Family, load(module, ours=True))
+            yield name, cast(Family, import_object(module, ours=True))
 
 
 def _check_task(task: str, known: Mapping[str, Family], where: str) -> None:
