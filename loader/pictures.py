@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from loader.errors import UsageError
-from loader.files.whole_file import write_whole
+from loader.files.whole_file import write_atomically
 
 # late imports: matplotlib is an extra, and takes long to load
 
@@ -36,4 +36,4 @@ def open_figure(path: Path, title: str, width: float, height: float) -> Iterator
     yield figure
     written = io.BytesIO()
     figure.savefig(written, format="png", dpi=_DOTS)
-    write_whole(path, written.getvalue())
+    write_atomically(path, written.getvalue())

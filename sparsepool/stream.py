@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, overload
 from loader.errors import DataError
 from loader.stream.data import open_stream
 from loader.stream.interface import Cursor, Filled, Stream
-from loader.stream.left_out import LeftOut
 from loader.stream.schema import SparseBatch
+from loader.stream.skipped_data import SkippedData
 from loader.stream.slots import allocate_slots
 from sparsepool.errors import SparsepoolError, one_line_errors
 from sparsepool.lent_fields import LentFields
@@ -145,7 +145,7 @@ class Batches(Generic[B]):
         """Returns the place where the next batch begins, as `start` of a stream that continues from here."""
         return self._cursor
 
-    def skipped(self) -> Sequence[LeftOut]:
+    def skipped(self) -> Sequence[SkippedData]:
         """Returns what on_bad_data = "skip" has left out since the last call. Each chunk and kind of fault is returned
         once."""
         with self._used():

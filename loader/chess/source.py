@@ -15,10 +15,10 @@ from loader.chess.output_buckets import buckets_by_pieces
 from loader.chess.pgn_description import describe_comments
 from loader.chess.readers import FAMILY, native_reader, open_readers
 from loader.chess.settings import ChessConfig
-from loader.files.compression import is_packed
+from loader.files.compression import is_readably_compressed
 from loader.files.identity import DataFile
 from loader.formats.format import CountingReader, Reader
-from loader.formats.readers import format_of
+from loader.formats.readers import resolve_file_format
 from loader.formats.source import FileSource
 from loader.stream.config import DataConfig
 from loader.stream.data_facts import DataFact
@@ -69,7 +69,7 @@ class ChessSource(FileSource):
         format. The text is empty if neither is known."""
         if file.score_unit is not None:
             return file.score_unit
-        return getattr(format_of(config, file, FAMILY), "SCORE_UNIT", "")
+        return getattr(resolve_file_format(config, file, FAMILY), "SCORE_UNIT", "")
 
     def describe_data(self, config: DataConfig, files: Sequence[DataFile]) -> Sequence[DataFact]:
         return [
@@ -101,8 +101,12 @@ class ChessSource(FileSource):
         A window has `data.window_chunks` chunks, each about 1 MiB of a file or a whole smaller file. So it never holds
         more than the files have.
         """
-        decoded = max(getattr(format_of(config, file, FAMILY), "DECODED", _DECODED) for file in files) if files else 0
-        there = sum(file.size * (_PACKED if is_packed(file) else 1) for file in files)
+        decoded = (
+            max(getattr(resolve_file_format(config, file, FAMILY), "DECODED", _DECODED) for file in files)
+            if files
+            else 0
+        )
+        there = sum(file.size * (_PACKED if is_readably_compressed(file) else 1) for file in files)
         return _WINDOWS * min(config.window_chunks * _MIB, there) * decoded
 
     def _share_kept(self, config: DataConfig, readers: Sequence[Reader], seed: int) -> float | None:

@@ -55,15 +55,15 @@ class FamilyTools:
     def select(self, file: Input, given: str | None) -> tuple[FileTools, str | None]:
         """Returns the tools of a file's family, and the name of the file's format. `given`: the option --format, which
         alone says the format of a pipe. Raises UsageError, and DataError for a file that no format claims."""
-        from loader.formats.registry import built_in, find_format, format_by_name
+        from loader.formats.registry import bundled_formats, load_format, resolve_format
 
         if file.is_pipe:
             reader = next(name for name, family in families().items() if family.READS_PIPES)
             return self._tools[reader], given
-        if given is not None and given not in built_in():
-            raise UsageError(f"--format: {given!r} is none of the formats {', '.join(built_in())}")
-        format = find_format(file.path, setting="--format", name=given)
-        own = format_by_name(format).FAMILY
+        if given is not None and given not in bundled_formats():
+            raise UsageError(f"--format: {given!r} is none of the formats {', '.join(bundled_formats())}")
+        format = resolve_format(file.path, setting="--format", name=given)
+        own = load_format(format).FAMILY
         for name, tools in self._tools.items():
             if name != own:
                 tools.refuse_options(file.path)

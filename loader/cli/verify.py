@@ -14,10 +14,10 @@ from loader.cli.families import FamilyOptions, FamilyTools, with_family_options
 from loader.cli.options import ALL_THREADS, AS_MANY_AS_CORES, AnyFiles, Format, Json
 from loader.command_line.json_line import json_line
 from loader.errors import DataError
-from loader.files.pipes import Input, input_of
+from loader.files.pipes import Input, resolve_input
 
 if TYPE_CHECKING:
-    from loader.formats.file_tools import Verdict
+    from loader.formats.file_tools import VerifyResult
 
 # late imports: a command loads what it uses, so that --help and mistakes are answered at once
 
@@ -45,7 +45,7 @@ def verify_files(
     """
     family_tools = FamilyTools(len(files), options)
     damaged = False
-    for file in [input_of(path) for path in files]:
+    for file in [resolve_input(path) for path in files]:
         verdict = _verify(file, input_format, family_tools, threads)
         damaged |= not verdict.ok
         if as_json:
@@ -58,10 +58,10 @@ def verify_files(
     return 1 if damaged else 0
 
 
-def _verify(file: Input, given: str | None, family_tools: FamilyTools, threads: int) -> Verdict:
+def _verify(file: Input, given: str | None, family_tools: FamilyTools, threads: int) -> VerifyResult:
     """Verifies a file and returns the result, also for a file that can't be opened. Raises DataError for a pipe of
     which nothing can be read."""
-    from loader.formats.file_tools import Verdict
+    from loader.formats.file_tools import VerifyResult
 
     try:
         tools, format = family_tools.select(file, given)
@@ -69,17 +69,17 @@ def _verify(file: Input, given: str | None, family_tools: FamilyTools, threads: 
     except DataError as error:
         if file.is_pipe:
             raise
-        return Verdict(str(file.path), ok=False, entries=0, offset=error.offset, reason=error.reason)
+        return VerifyResult(str(file.path), ok=False, entries=0, offset=error.offset, reason=error.reason)
 
 
-def _fields(verdict: Verdict) -> dict[str, Any]:
+def _fields(verdict: VerifyResult) -> dict[str, Any]:
     fields = asdict(verdict)
     if not verdict.illegal:
         del fields["illegal"]
     return fields
 
 
-def describe(verdict: Verdict) -> Iterator[str]:
+def describe(verdict: VerifyResult) -> Iterator[str]:
     """Yields the lines for the user about a file that is damaged or has illegal entries."""
     for found in verdict.illegal:
         count = "the only one" if found.entries == 1 else f"the first of {found.entries:,}"
@@ -113,7 +113,7 @@ def dump_file(
     error that names file and offset, after the good entries before it.
     """
     family_tools = FamilyTools(1, options)
-    named = input_of(file)
+    named = resolve_input(file)
     tools, format = family_tools.select(named, input_format)
     for lines in tools.dump(named, format, limit):
         sys.stdout.buffer.write(lines)

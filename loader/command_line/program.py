@@ -20,10 +20,10 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from loader.command_line.streams import (
-    forget_impossible_sizes,
-    give_up_stdout,
+    discard_stdout,
+    is_stdout_broken,
     open_closed_streams,
-    stdout_fails,
+    remove_invalid_terminal_sizes,
 )
 from loader.errors import SPACE_ERRORS, CommandError, DataError, PipeClosedError, escape_to_one_line
 from loader.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_PIPE_CLOSED, EXIT_RESOURCES, EXIT_USAGE
@@ -70,7 +70,7 @@ class Program:
     def main(self, arguments: Sequence[str] | None = None) -> int:
         """Runs a command line (sys.argv without the program's name) and returns the exit code."""
         open_closed_streams()
-        forget_impossible_sizes()
+        remove_invalid_terminal_sizes()
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="backslashreplace")  # names of files may be no valid text
         try:
@@ -80,7 +80,7 @@ class Program:
         except (KeyboardInterrupt, typer.Abort):
             return self._fail("interrupted", EXIT_INTERRUPTED)
         except PipeClosedError as error:
-            give_up_stdout()
+            discard_stdout()
             return error.exit_code
         except CommandError as error:
             return self._fail(_with_notes(error, str(error)), error.exit_code)
@@ -98,13 +98,13 @@ class Program:
     def _system_error(self, error: OSError) -> int:
         """Reports an OSError and returns its exit code. A closed pipe ends the program silently."""
         if error.errno == errno.EPIPE:
-            give_up_stdout()
+            discard_stdout()
             return EXIT_PIPE_CLOSED
         name = f"{error.filename}: " if error.filename is not None else ""
         if error.filename is None:
-            if stdout_fails():
+            if is_stdout_broken():
                 name = "standard output: "
-            give_up_stdout()
+            discard_stdout()
         text = escape_to_one_line(f"{name}{error.strerror or error}")
         return self._fail(_with_notes(error, text), EXIT_RESOURCES if error.errno in SPACE_ERRORS else EXIT_FAILED)
 

@@ -23,7 +23,7 @@ def open_closed_streams() -> None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115 (lives as long as we)
 
 
-def forget_impossible_sizes() -> None:
+def remove_invalid_terminal_sizes() -> None:
     """Removes impossible widths and heights of a terminal (0, negative, no number) from the environment. The terminal's
     own size counts then, and 80 columns without one. Rich would hide every line of width 0."""
     for name in _SIZES:
@@ -31,7 +31,7 @@ def forget_impossible_sizes() -> None:
             del os.environ[name]
 
 
-def stdout_fails() -> bool:
+def is_stdout_broken() -> bool:
     """Tells whether what is buffered for standard output can't be written. Unbuffered output (PYTHONUNBUFFERED) can't
     be checked."""
     try:
@@ -41,7 +41,7 @@ def stdout_fails() -> bool:
     return False
 
 
-def give_up_stdout() -> None:
+def discard_stdout() -> None:
     """Redirects standard output to the null device, with what is still buffered, so that nothing complains later."""
     with contextlib.suppress(OSError, ValueError):
         fd = sys.stdout.fileno()

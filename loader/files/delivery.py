@@ -14,7 +14,7 @@ from loader.errors import DataError, UsageError
 from loader.files.new_file import NewFile
 from loader.files.regular import open_regular
 from loader.files.resumable import write_at
-from loader.files.whole_file import temporary
+from loader.files.whole_file import temporary_path
 from loader.files.work_file import UNFINISHED, WorkFile
 
 Blocks = Callable[[], Iterable[bytes]]  # the result, the same bytes at every call
@@ -39,7 +39,7 @@ def deliver_new(work: WorkFile, blocks: Blocks) -> None:
     """Writes the blocks to a new file at `work.path` and removes the work file. Raises UsageError if a file of that
     name has appeared meanwhile; then the work file is kept."""
     work.remove_unfinished()
-    beside = temporary(work.path)
+    beside = temporary_path(work.path)
     work.commit(b"", {**work.state, UNFINISHED: beside.name})
     work.sync()
     try:

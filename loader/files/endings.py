@@ -8,7 +8,7 @@ from pathlib import Path
 from loader.errors import UsageError
 
 
-def output_ending(path: Path, content: str, endings: Sequence[str]) -> str:
+def check_output_ending(path: Path, content: str, endings: Sequence[str]) -> str:
     """Returns the ending of the name of a file to be written, in lower case; empty if the name has none.
 
     `content`: what is written, in the plural. `endings`: those that are allowed. Raises UsageError for any other

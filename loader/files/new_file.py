@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from loader.files.resumable import write_at
-from loader.files.whole_file import open_new, sync_folder, temporary
+from loader.files.whole_file import create_file, sync_folder, temporary_path
 
 NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
@@ -18,20 +18,20 @@ class NewFile:
     """Writes a file under a temporary name in the same folder, until `publish` gives it its own. A context manager; if
     the block ends without `publish`, nothing is left.
 
-    beside: the temporary name, made by `temporary`. Raises FileExistsError at the start, or from `publish`, if a file
-    of the name `path` exists. An OSError names the file by `path`, which its user knows.
+    beside: the temporary name, made by `temporary_path`. Raises FileExistsError at the start, or from `publish`, if a
+    file of the name `path` exists. An OSError names the file by `path`, which its user knows.
     """
 
     def __init__(self, path: Path, beside: Path | None = None) -> None:
         self.path = path
-        self.beside = beside or temporary(path)
+        self.beside = beside or temporary_path(path)
         self.size = 0
         self._descriptor = -1
 
     def __enter__(self) -> Self:
         refuse_existing(self.path)
         try:
-            self._descriptor = open_new(self.beside)
+            self._descriptor = create_file(self.beside)
         except OSError as error:
             raise OSError(error.errno, error.strerror, str(self.path)) from None
         return self
@@ -49,10 +49,10 @@ class NewFile:
     def publish(self) -> None:
         """Flushes the file to the disk and gives it its name. Raises FileExistsError."""
         os.fsync(self._descriptor)
-        give_name(self.beside, self.path)
+        rename_to_free_name(self.beside, self.path)
 
 
-def give_name(beside: Path, path: Path) -> None:
+def rename_to_free_name(beside: Path, path: Path) -> None:
     """Gives the file `beside`, which must have reached the disk, the free name `path`. If the file system has hard
     links, the old name stays as well.
 

@@ -35,7 +35,7 @@ class Input:
     is_pipe: bool  # it can be read only once
 
 
-def input_of(path: Path) -> Input:
+def resolve_input(path: Path) -> Input:
     """Returns the input that the user has named by `path`. A file that a shell has opened for the command (`< FILE`)
     gets its own path. Raises UsageError for a terminal."""
     path = STDIN if path == _DASH else path
@@ -135,7 +135,7 @@ class OutputPipe:
             self._file.close()
 
 
-def output_pipe(path: Path | None) -> OutputPipe | None:
+def open_output_pipe(path: Path | None) -> OutputPipe | None:
     """Returns the output pipe for a path, or None if the path is a regular file, or will be one.
 
     `path` None: standard output. Opening a named pipe waits for its reader. Raises OSError.

@@ -6,14 +6,14 @@ import codecs
 import tomllib
 from typing import Any
 
-from loader.files.compression import decompressor
+from loader.files.compression import find_decompress_command
 
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
-def toml_of(content: bytes) -> dict[str, Any]:
+def parse_toml(content: bytes) -> dict[str, Any]:
     """Parses the content of a TOML file. Raises ValueError that says what is wrong, with the line."""
-    text = text_of(content)
+    text = decode_text(content)
     try:
         return tomllib.loads(text)
     except ValueError as error:  # also Python's, for an integer of very many digits
@@ -22,13 +22,13 @@ def toml_of(content: bytes) -> dict[str, Any]:
         raise ValueError("nested too deeply") from None
 
 
-def text_of(content: bytes, *, latin: bool = False) -> str:
+def decode_text(content: bytes, *, latin: bool = False) -> str:
     """Decodes UTF-8 text, with or without a byte order mark. With `latin`, bytes that are not UTF-8 are decoded as
     Latin-1, the encoding of the PGN standard.
 
     Raises ValueError, with the line, for bytes that are no text.
     """
-    if program := decompressor(content):
+    if program := find_decompress_command(content):
         raise ValueError(f"is compressed; give what `{program}` makes of it, as a file or as <({program} FILE)")
     if content.startswith(_UTF16):
         raise ValueError("is UTF-16 text: save it as UTF-8")

@@ -25,7 +25,7 @@ UNFINISHED = "unfinished"  # key of the state: name of the result while it is wr
 SYNC_SECONDS = 5.0  # between two fsyncs; a power failure loses at most so much work
 
 
-def part_of(path: Path) -> Path:
+def part_path(path: Path) -> Path:
     """Returns the path of the file with the unfinished work for `path`, FILE.part. Raises UsageError if `path` is no
     name of a file."""
     if not path.name:
@@ -33,19 +33,19 @@ def part_of(path: Path) -> Path:
     return path.with_name(f"{path.name}.part")
 
 
-def journal_of(path: Path) -> Path:
-    part = part_of(path)
+def journal_path(path: Path) -> Path:
+    part = part_path(path)
     return part.with_name(f"{part.name}.journal")
 
 
-def is_begun(path: Path) -> bool:
+def has_unfinished_work(path: Path) -> bool:
     """Tells whether there is unfinished work for `path`, or what remains of it after a process died."""
-    return os.path.lexists(part_of(path)) or os.path.lexists(journal_of(path))
+    return os.path.lexists(part_path(path)) or os.path.lexists(journal_path(path))
 
 
-def bytes_begun(path: Path) -> int:
+def unfinished_nbytes(path: Path) -> int:
     """Returns the size of the unfinished work for `path` in bytes, including a piece whose writer died."""
-    part = part_of(path)
+    part = part_path(path)
     return part.stat(follow_symlinks=False).st_size if os.path.lexists(part) else 0
 
 
@@ -62,8 +62,8 @@ class WorkFile:
 
     def __init__(self, path: Path, settings: Settings, initial: State) -> None:
         self.path = path
-        self.part = part_of(path)
-        self.journal = journal_of(path)
+        self.part = part_path(path)
+        self.journal = journal_path(path)
         self.state: dict[str, Any] = dict(initial)
         self.end = 0  # bytes of the part that are committed
         self.done = False  # the result is delivered, and the process died before it had removed the work

@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 Fault = tuple[str, str, int | None, Literal["damaged", "changed", "unreadable"]]  # file, reason, offset, kind
 
 
-def fault_of(error: BaseException, reader: Reader, chunk: int) -> Fault:
+def describe_fault(error: BaseException, reader: Reader, chunk: int) -> Fault:
     """Describes the error that reading a chunk has raised: (file, reason, offset, kind). An error that is neither about
     data nor about files is logged with its traceback, as it is probably a mistake in the reader."""
     if isinstance(error, DataError):
@@ -22,16 +22,16 @@ def fault_of(error: BaseException, reader: Reader, chunk: int) -> Fault:
     if isinstance(error, OSError):
         return str(error.filename or reader.name), error.strerror or str(error), None, "unreadable"
     log.error("chunk %d of %s can't be read", chunk, reader.name, exc_info=error)
-    place = words_of(reader, chunk)
+    place = chunk_label(reader, chunk)
     return (
-        place_of(reader, chunk),
+        chunk_file_name(reader, chunk),
         f"{place}: {format_error_with_location(error)}" if place else format_error_with_location(error),
         None,
         "unreadable",
     )
 
 
-def place_of(reader: Reader, chunk: int) -> str:
+def chunk_file_name(reader: Reader, chunk: int) -> str:
     """Returns the name of the file that contains the chunk, or of all the reader's files if it can't tell."""
     try:
         return str(reader.place(chunk).file)
@@ -39,7 +39,7 @@ def place_of(reader: Reader, chunk: int) -> str:
         return reader.name
 
 
-def words_of(reader: Reader, chunk: int) -> str:
+def chunk_label(reader: Reader, chunk: int) -> str:
     """Returns a chunk's name for people, counted within its file, as "row group 3". Empty if each file is one chunk."""
     noun = getattr(reader, "noun", "chunk")
     try:

@@ -10,7 +10,7 @@ from typing import TypeVar
 from loader.errors import DataError
 from loader.files.identity import DataFile
 from loader.formats.format import ConfiguredFormat, Format, Reader
-from loader.formats.registry import find_format, format_by_name
+from loader.formats.registry import load_format, resolve_format
 from loader.stream.config import DataConfig
 
 log = logging.getLogger(__name__)
@@ -18,33 +18,33 @@ log = logging.getLogger(__name__)
 Opened = TypeVar("Opened")
 
 
-def format_of(config: DataConfig, file: DataFile, family: str) -> Format:
-    """Finds the format of a file as `find_format` does: the one that data.format names, or what the file's content
+def resolve_file_format(config: DataConfig, file: DataFile, family: str) -> Format:
+    """Finds the format of a file as `resolve_format` does: the one that data.format names, or what the file's content
     says. With data.on_bad_data = "skip" a file that can't be read has a format, too, and is left out later.
 
     Raises DataError, and ValueError if data.format is no format or not one of the family.
     """
     if config.format is not None:
-        family_format(config.format, family)
-    name = find_format(
+        load_family_format(config.format, family)
+    name = resolve_format(
         file.path,
         setting="data.format",
         name=config.format,
         family=family,
         is_strict=config.on_bad_data != "skip",
     )
-    return family_format(name, family)
+    return load_family_format(name, family)
 
 
-def name_of(config: DataConfig, found: Format) -> str:
+def format_name(config: DataConfig, found: Format) -> str:
     """Returns the name of a file's format `found` as data.format spells it."""
     return config.format or str(found.__name__).rpartition(".")[2]  # type: ignore[attr-defined]  # bundled: a module
 
 
-def family_format(name: str, family: str) -> Format:
+def load_family_format(name: str, family: str) -> Format:
     """Returns the format of this name. Raises ValueError if there is none, or if its files hold records of another
     family."""
-    found = format_by_name(name)
+    found = load_format(name)
     if family != found.FAMILY:
         raise ValueError(f"data.format: {name!r} holds records of {found.FAMILY}, and data.source is {family}")
     return found
@@ -60,7 +60,7 @@ def open_readers(config: DataConfig, files: Sequence[DataFile], family: str) -> 
         raise ValueError("data.train: no file is given")
     readers = [
         _open(config, found, list(group))
-        for found, group in groupby(files, lambda file: format_of(config, file, family))
+        for found, group in groupby(files, lambda file: resolve_file_format(config, file, family))
     ]
     if not any(reader.num_chunks for reader in readers):
         names = ", ".join(str(file.path) for file in files[:3])
@@ -74,7 +74,9 @@ def _open(config: DataConfig, found: Format, files: Sequence[DataFile]) -> Reade
     return found.open_files(files, may_grow=config.may_grow, skip_damaged=config.on_bad_data == "skip")
 
 
-def usable(files: Sequence[DataFile], open_one: Callable[[DataFile], Opened], *, skip_damaged: bool) -> list[Opened]:
+def open_usable_files(
+    files: Sequence[DataFile], open_one: Callable[[DataFile], Opened], *, skip_damaged: bool
+) -> list[Opened]:
     """Opens each file with `open_one` and returns the results. With `skip_damaged` a file that raises DataError is left
     out with a warning, unless all do. Without it the first such error is raised."""
     opened, errors = [], []

@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import cast
 
 from loader.errors import DataError, UsageError
-from loader.files.compression import ENDINGS, READ, decompressor
+from loader.files.compression import ENDING_BY_COMMAND, READABLE_COMMANDS, find_decompress_command
 from loader.files.regular import open_regular
 from loader.formats.families import FAMILIES
 from loader.formats.format import HEAD_BYTES, Format
@@ -46,12 +46,12 @@ def _modules() -> Mapping[str, str]:
     return dict(sorted(names.items()))
 
 
-def built_in() -> Sequence[str]:
+def bundled_formats() -> Sequence[str]:
     """Returns the names of the formats that come with the loader, sorted."""
     return list(_modules())
 
 
-def format_by_name(name: str) -> Format:
+def load_format(name: str) -> Format:
     """Returns a format that comes with the loader, or else the user's module of that dotted name. Raises ValueError if
     there is none, or if it lacks a part of `Format`."""
     found = _registry().find(name)
@@ -60,7 +60,7 @@ def format_by_name(name: str) -> Format:
     return cast(Format, found)
 
 
-def find_format(
+def resolve_format(
     path: Path, *, setting: str, name: str | None = None, family: str | None = None, is_strict: bool = True
 ) -> str:
     """Finds the name of a file's format: `name` if it is given, else by the file's content, or else by the ending of
@@ -74,12 +74,12 @@ def find_format(
     are opened.
     """
     if name is not None:
-        is_checked = is_strict and name in built_in()
-        if is_checked and (program := _unread_packing(_head(path), format_by_name(name))):
+        is_checked = is_strict and name in bundled_formats()
+        if is_checked and (program := _unread_packing(_head(path), load_format(name))):
             raise DataError(path, _unread(program))
         return name
     head = _head(path)
-    claiming = format_of_head(head, path, setting, family)
+    claiming = detect_format(head, path, setting, family)
     if claiming is not None:
         return claiming
     if is_strict and head:
@@ -88,9 +88,9 @@ def find_format(
     return default
 
 
-def format_of_head(head: bytes, path: Path, setting: str, family: str | None = None) -> str | None:
+def detect_format(head: bytes, path: Path, setting: str, family: str | None = None) -> str | None:
     """Finds the name of the format of a file or pipe by its first bytes `head`, up to HEAD_BYTES, or else by the ending
-    of its name. Returns None if no format claims it. Arguments and UnclearFormatError as for `find_format`."""
+    of its name. Returns None if no format claims it. Arguments and UnclearFormatError as for `resolve_format`."""
     formats = _formats(family)
     by_content = [name for name, each in formats.items() if each.recognizes(head)]
     by_name = [
@@ -110,8 +110,8 @@ def format_of_head(head: bytes, path: Path, setting: str, family: str | None = N
 
 def _unclaimed(head: bytes, setting: str, family: str | None) -> str:
     """Returns the reason why a file that no format claims can't be read, with advice where there is some."""
-    if program := decompressor(head):
-        if program not in READ:
+    if program := find_decompress_command(head):
+        if program not in READABLE_COMMANDS:
             return _unread(program)
         return f"is compressed, and its name does not say what is in it; {setting} says which it is"
     for name, each in _formats(None).items():
@@ -120,17 +120,17 @@ def _unclaimed(head: bytes, setting: str, family: str | None) -> str:
                 f"is in {name}, which holds records of {each.FAMILY}, and those of {family} are read here; "
                 "docs/how-to/bring-your-data.md says what can be converted"
             )
-    names = ", ".join(names_of_family(family) if family else built_in())
+    names = ", ".join(formats_of_family(family) if family else bundled_formats())
     return f"does not begin as any of the formats {names}; {setting} says which it is"
 
 
 def _unread_packing(head: bytes, found: Format) -> str | None:
     """Returns the command that decompresses a file which begins with `head`, if the format can't read it while it is
     compressed. Returns None for a file that is not compressed, or that the format decompresses itself."""
-    program = decompressor(head)
+    program = find_decompress_command(head)
     if program is None or found.recognizes(head):
         return None
-    ending = ENDINGS.get(program)
+    ending = ENDING_BY_COMMAND.get(program)
     return None if ending and any(suffix.endswith(ending) for suffix in found.SUFFIXES) else program
 
 
@@ -138,14 +138,14 @@ def _unread(program: str) -> str:
     return f"is compressed in a way that is not read: decompress it first, with `{program}`"
 
 
-def names_of_family(family: str) -> Sequence[str]:
+def formats_of_family(family: str) -> Sequence[str]:
     return list(_formats(family))
 
 
 @cache
 def _formats(family: str | None) -> Mapping[str, Format]:
     """Returns the formats that come with the loader, by name: those of the family, or all."""
-    formats = {name: format_by_name(name) for name in built_in()}
+    formats = {name: load_format(name) for name in bundled_formats()}
     return {name: found for name, found in formats.items() if family in (None, found.FAMILY)}
 
 

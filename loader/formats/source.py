@@ -10,20 +10,20 @@ from functools import partial
 from typing import Any, ClassVar
 
 from loader import _native
-from loader.files.compression import packed_notes
+from loader.files.compression import describe_compression
 from loader.files.identity import DataFile
 from loader.formats.format import GrowingFormat, Reader
-from loader.formats.readers import family_format, format_of, name_of
+from loader.formats.readers import format_name, load_family_format, resolve_file_format
 from loader.stream.config import DataConfig
 from loader.stream.data_facts import DataFact
 from loader.stream.interface import Cursor
-from loader.stream.mixture_rates import OpenedComponent, Portion, open_components, portions, rates
+from loader.stream.mixture_rates import OpenedComponent, Portion, estimate_portions, measure_components, open_components
 from loader.stream.native_stream import NativeStream, pipeline_settings
 from loader.stream.schema import BatchSchema
 from loader.stream.source import Source
 
 
-def counted(
+def count_pass_samples(
     config: DataConfig, source: _native.Source, seed: int, *, validation: bool, look: Callable[[], object]
 ) -> int:
     """Counts the samples of the first pass of a stream, on several threads. Calls `look` after each chunk; an exception
@@ -60,7 +60,7 @@ class FileSource(Source):
 
     def schema(self, config: DataConfig) -> BatchSchema:
         if config.format is not None:
-            family_format(config.format, self.family)
+            load_family_format(config.format, self.family)
         return self.layout(config)
 
     def open(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> NativeStream:
@@ -79,7 +79,7 @@ class FileSource(Source):
         """
         readers, source, components = self._open(config, files, seed)
         chunks = [reader.place(chunk) for reader in readers for chunk in range(reader.num_chunks)]
-        settings = pipeline_settings(config, seed, rates(source, components, config.num_threads))
+        settings = pipeline_settings(config, seed, measure_components(source, components, config.num_threads))
         places = [chunks[number] for number in source.chunks_of_window(settings, cursor.epoch, cursor.window)]
         return {
             "epoch": cursor.epoch,
@@ -91,7 +91,7 @@ class FileSource(Source):
 
     def portions(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> Sequence[Portion]:
         _, source, components = self._open(config, files, seed)
-        return portions(source, components, config.num_threads)
+        return estimate_portions(source, components, config.num_threads)
 
     def count_samples(
         self,
@@ -104,16 +104,16 @@ class FileSource(Source):
     ) -> int:
         """Counts the samples of a pass by reading all files. Raises DataError, ValueError."""
         _, source, _ = self._open(config, files, seed)
-        return counted(config, source, seed, validation=validation, look=look)
+        return count_pass_samples(config, source, seed, validation=validation, look=look)
 
     def describe_data(self, config: DataConfig, files: Sequence[DataFile]) -> Sequence[DataFact]:  # noqa: ARG002
-        return [DataFact("order", note) for note in packed_notes(files, self.samples)]
+        return [DataFact("order", note) for note in describe_compression(files, self.samples)]
 
     def format_name(self, config: DataConfig, file: DataFile) -> str:
-        return name_of(config, format_of(config, file, self.family))
+        return format_name(config, resolve_file_format(config, file, self.family))
 
     def whole_size(self, config: DataConfig, file: DataFile) -> int:
-        found = format_of(config, file, self.family)
+        found = resolve_file_format(config, file, self.family)
         return found.whole_size(file) if isinstance(found, GrowingFormat) else file.size
 
     def _open(

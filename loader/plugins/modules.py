@@ -4,8 +4,8 @@ current folder.
 Started with -m, Python searches the current folder first, so a file torch.py there would replace the library. If the
 folder were searched last, a library that tries to import an optional module could still get a user's file of that name.
 So the folder is not in sys.path: `remove_current_folder_from_path` removes it, as `python -P` does. After
-`allow_import_from_current_folder` it is searched, last, for the module that a setting names (a task, a source, an optimizer) and
-for what the user's own files import.
+`allow_import_from_current_folder` it is searched, last, for the module that a setting names (a task, a source, an
+optimizer) and for what the user's own files import.
 """
 
 from __future__ import annotations

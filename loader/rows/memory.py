@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 
 from loader import _native
 from loader.files.identity import DataFile
-from loader.formats.readers import format_of
+from loader.formats.readers import resolve_file_format
 from loader.rows.readers import FAMILY
 from loader.stream.config import DataConfig
 
@@ -40,7 +40,7 @@ def window_nbytes(config: DataConfig, files: Sequence[DataFile]) -> int:
 
 def _rows_nbytes(config: DataConfig, file: DataFile) -> tuple[int, int]:
     """Estimates the bytes of memory for the rows of a file's largest chunk, and for all its rows."""
-    found = format_of(config, file, FAMILY)
+    found = resolve_file_format(config, file, FAMILY)
     if isinstance(found, SizedFormat):
         return found.rows_nbytes(file)
     return _TEXT * min(file.size, _MIB), _TEXT * file.size

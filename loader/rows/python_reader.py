@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from loader import _native
 from loader.errors import DataError
-from loader.formats.errors import Fault, fault_of, place_of, words_of
+from loader.formats.errors import Fault, chunk_file_name, chunk_label, describe_fault
 from loader.formats.format import Reader
 from loader.rows.block import Block, native_block
 
@@ -22,13 +22,13 @@ class PythonBlocks:
     def read(self, chunk: int) -> tuple[list[Block], Fault | None, str, str]:
         """Reads a chunk. Returns the blocks before any fault, the fault or None, the chunk's file, and a name of the
         chunk within that file."""
-        file, place = place_of(self._reader, chunk), words_of(self._reader, chunk)
+        file, place = chunk_file_name(self._reader, chunk), chunk_label(self._reader, chunk)
         blocks: list[Block] = []
         try:
             for rows in self._reader.read(chunk):
                 blocks.append(self._block(rows, len(blocks), file, place))
         except (Exception, SystemExit) as error:  # the reader's code is a user's
-            return blocks, fault_of(error, self._reader, chunk), file, place
+            return blocks, describe_fault(error, self._reader, chunk), file, place
         return blocks, None, file, place
 
     def _block(self, rows: object, number: int, file: str, place: str) -> Block:

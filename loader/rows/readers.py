@@ -55,7 +55,7 @@ def texts_of(config: DataConfig, files: Sequence[DataFile], column: str) -> Iter
     """
     if not isinstance(config.settings, RowsConfig):
         raise ValueError(f"--id {column}: samples of data.source = {config.source} have no columns with names")
-    formats = [(file, readers.format_of(config, file, FAMILY)) for file in files]
+    formats = [(file, readers.resolve_file_format(config, file, FAMILY)) for file in files]
     for file, found in formats:
         if not isinstance(found, ColumnFormat):
             raise ValueError(f"--id {column}: {file.path} has no columns with names, as csv and parquet have")

@@ -9,8 +9,8 @@ from typing import ClassVar
 from loader import _native
 from loader.files.identity import DataFile
 from loader.formats.format import CountingReader, Reader
-from loader.formats.readers import format_of
-from loader.formats.source import FileSource, counted
+from loader.formats.readers import resolve_file_format
+from loader.formats.source import FileSource, count_pass_samples
 from loader.rows.blocks import GENERATOR, is_generator
 from loader.rows.category_sample import CategoryFormat, describe_categories
 from loader.rows.fields import batch_schema, row_shape
@@ -64,7 +64,7 @@ class RowsSource(FileSource):
     def describe_data(self, config: DataConfig, files: Sequence[DataFile]) -> Sequence[DataFact]:
         if not files and is_generator(config.settings.blocks):
             return (DataFact("order", f"{config.settings.blocks} {GENERATOR}"),)
-        formats = [(file, format_of(config, file, FAMILY)) for file in files]
+        formats = [(file, resolve_file_format(config, file, FAMILY)) for file in files]
         categories = [(file, format) for file, format in formats if isinstance(format, CategoryFormat)]
         return [*super().describe_data(config, files), *describe_categories(config, categories)]
 
@@ -82,7 +82,7 @@ class RowsSource(FileSource):
         if not files and settings.synthetic.num_rows:
             return settings.synthetic.num_rows
         readers = open_readers(config, files, validation=validation and not config.validation_share)
-        return counted(config, self.native(config, readers, seed), seed, validation=validation, look=look)
+        return count_pass_samples(config, self.native(config, readers, seed), seed, validation=validation, look=look)
 
     def samples_per_epoch(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> int | None:  # noqa: ARG002
         """Estimates the number of rows from a few chunks. Returns None for rows of a user's code, which may take any

@@ -30,9 +30,9 @@ def check_names(kind: str, names: Iterable[str], wanted: Iterable[str]) -> None:
         raise ValueError(f"{kind}: {', '.join(names) or 'none'} given, the schema has {', '.join(wanted) or 'none'}")
 
 
-def check_rows(schema: BatchSchema, field: SparseField, offsets: Array, features: Array) -> None:
+def check_offsets_and_features(schema: BatchSchema, field: SparseField, offsets: Array, features: Array) -> None:
     """Checks the offsets [num_bags + 1] and features [active] of a sparse field: shapes, types, ranges, and the number
-    of features in each bag. Duplicates are left to `check_once`."""
+    of features in each bag. Duplicates are left to `check_no_duplicates`."""
     name = f"{field.name}.features"
     _check_offsets(f"{field.name}.offsets", offsets, schema.num_bags(field), features.size)
     _check_whole_numbers(name, features)
@@ -45,7 +45,7 @@ def check_rows(schema: BatchSchema, field: SparseField, offsets: Array, features
         raise ValueError(f"{name}: bag {bag} has {counts[bag]}; the schema's max_active is {field.max_active}")
 
 
-def check_parts(field: SparseField, features: Array, values: Sequence[Array]) -> None:
+def check_values(field: SparseField, features: Array, values: Sequence[Array]) -> None:
     """Checks that a sparse field comes with one array of values [active], real numbers, if the schema has values for
     it, and with none otherwise."""
     if len(values) != int(field.values):
@@ -59,7 +59,7 @@ def check_parts(field: SparseField, features: Array, values: Sequence[Array]) ->
             )
 
 
-def check_once(field: SparseField, features: Array, bags: Array, begins: Array) -> None:
+def check_no_duplicates(field: SparseField, features: Array, bags: Array, begins: Array) -> None:
     """Raises ValueError if a feature occurs twice in a bag. Features and bags [active] are sorted by feature, then by
     bag. `begins` [active + 1] is true at the first entry of each feature, and at the end."""
     twice = (bags[1:] == bags[:-1]) & ~begins[1:-1]

@@ -16,7 +16,7 @@ from loader.stream.data_facts import DataFact
 from loader.stream.interface import Cursor, Stream
 from loader.stream.schema import BatchSchema
 from loader.stream.source import Source, no_split_error
-from loader.stream.sources import source_by_name
+from loader.stream.sources import create_source
 
 if TYPE_CHECKING:
     from loader.stream.mixture_rates import Portion
@@ -54,7 +54,7 @@ class Data:
     @cached_property
     def source(self) -> Source:
         """Returns the source of the samples. Raises ValueError if no source has the name data.source."""
-        return source_by_name(self.config.source)
+        return create_source(self.config.source)
 
     def schema(self) -> BatchSchema:
         """Returns the layout of a batch. Raises ValueError for settings that the source can't serve."""

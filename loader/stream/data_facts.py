@@ -19,7 +19,7 @@ class DataFact:
     text: str  # one line
 
 
-def fact_lines(facts: Sequence[DataFact]) -> Iterator[str]:
+def format_facts(facts: Sequence[DataFact]) -> Iterator[str]:
     """Yields the lines of the text block that shows the facts: a title, then one line for each different fact, grouped
     by topic. Yields nothing if there are no facts."""
     different = list(dict.fromkeys(facts))

@@ -11,13 +11,13 @@ from pydantic import BeforeValidator, Field, ValidationError
 
 from loader.section import Section
 
-MOST_SHARE = 1e6
-MOST_SCALE = 1e3
+MAX_SHARE = 1e6
+MAX_SCALE = 1e3
 
 ScoreUnit = Literal["centipawns", "internal units"]
 
 
-def comma_list(value: Any) -> Any:
+def split_commas(value: Any) -> Any:
     """Splits `a,b`, as a list may be given on the command line, into its parts. A list becomes a tuple; anything else
     is returned as it is."""
     if isinstance(value, str):
@@ -29,25 +29,25 @@ class DataEntry(Section):
     """Files that have settings of their own."""
 
     files: Annotated[
-        tuple[str, ...], BeforeValidator(comma_list), Field(min_length=1, description="names; * and ? match")
+        tuple[str, ...], BeforeValidator(split_commas), Field(min_length=1, description="names; * and ? match")
     ]
     share: Annotated[
         float | None,
-        Field(gt=0, le=MOST_SHARE, description="of the samples, against the shares of the other entries"),
+        Field(gt=0, le=MAX_SHARE, description="of the samples, against the shares of the other entries"),
     ] = None
     score_scale: Annotated[
-        float, Field(gt=0, le=MOST_SCALE, description="what scores are multiplied by when they are read")
+        float, Field(gt=0, le=MAX_SCALE, description="what scores are multiplied by when they are read")
     ] = 1.0
     score_unit: Annotated[
         ScoreUnit | None, Field(description="the unit that scores in the files have, where it is not their format's")
     ] = None
 
 
-def train_files(value: Any) -> Any:
+def parse_train_files(value: Any) -> Any:
     """Parses data.train, names of files or tables (DataEntry), for pydantic's BeforeValidator. Raises ValueError that
     names the entry if a table is wrong, or if some entries have shares and others none."""
     if not isinstance(value, list | tuple) or not any(isinstance(entry, Mapping | DataEntry) for entry in value):
-        return comma_list(value)
+        return split_commas(value)
     entries = tuple(
         entry if isinstance(entry, str) else _entry(number, entry, list(DataEntry.model_fields))
         for number, entry in enumerate(value, 1)
@@ -61,10 +61,10 @@ def train_files(value: Any) -> Any:
     return entries
 
 
-def validation_files(value: Any) -> Any:
-    """Parses data.validation as `train_files` does data.train, but without shares."""
+def parse_validation_files(value: Any) -> Any:
+    """Parses data.validation as `parse_train_files` does data.train, but without shares."""
     if not isinstance(value, list | tuple) or not any(isinstance(entry, Mapping | DataEntry) for entry in value):
-        return comma_list(value)
+        return split_commas(value)
     keys = [key for key in DataEntry.model_fields if key != "share"]
     return tuple(
         entry if isinstance(entry, str) else _entry(number, entry, keys) for number, entry in enumerate(value, 1)

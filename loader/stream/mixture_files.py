@@ -13,7 +13,7 @@ from loader.stream.mixture_entries import DataEntry, ScoreUnit
 
 
 @dataclass(frozen=True)
-class Named:
+class EntrySettings:
     """What an entry of data.train or data.validation says of its files: the entry's number, share, scale and unit of
     scores."""
 
@@ -23,7 +23,7 @@ class Named:
     score_unit: ScoreUnit | None = None
 
 
-def find_entries(entries: Sequence[str | DataEntry], key: str) -> tuple[list[Path], dict[Path, Named]]:
+def find_entry_files(entries: Sequence[str | DataEntry], key: str) -> tuple[list[Path], dict[Path, EntrySettings]]:
     """Finds the files of all entries. Returns their paths in order, and for each path what its entry says. `key`: what
     error messages call the entries.
 
@@ -31,14 +31,14 @@ def find_entries(entries: Sequence[str | DataEntry], key: str) -> tuple[list[Pat
     different scales or units of scores.
     """
     paths: list[Path] = []
-    known: dict[Path, Named] = {}
+    known: dict[Path, EntrySettings] = {}
     for number, entry in enumerate(entries):
         if isinstance(entry, str):
-            files, named = find_files([entry], key), Named(number)
+            files, named = find_files([entry], key), EntrySettings(number)
         else:
             files = find_files(entry.files, f"{key}: entry {number + 1}: files")
             component = None if entry.share is None else Component(number, entry.share)
-            named = Named(number, component, entry.score_scale, entry.score_unit)
+            named = EntrySettings(number, component, entry.score_scale, entry.score_unit)
         for path in files:
             if path in known and (problem := _problem_of_two(key, path, known[path], named)):
                 raise ValueError(problem)
@@ -47,7 +47,9 @@ def find_entries(entries: Sequence[str | DataEntry], key: str) -> tuple[list[Pat
     return paths, known
 
 
-def with_entries(files: Sequence[DataFile], known: Mapping[Path, Named], key: str) -> tuple[DataFile, ...]:
+def apply_entry_settings(
+    files: Sequence[DataFile], known: Mapping[Path, EntrySettings], key: str
+) -> tuple[DataFile, ...]:
     """Returns the files with the share, scale and unit of scores of their entries. Raises ValueError for a file (inode)
     that has two names with shares, or with two different scales or units."""
     seen: dict[tuple[int, int], DataFile] = {}
@@ -61,7 +63,7 @@ def with_entries(files: Sequence[DataFile], known: Mapping[Path, Named], key: st
     )
 
 
-def _problem_of_two(key: str, path: Path, first: Named, second: Named) -> str | None:
+def _problem_of_two(key: str, path: Path, first: EntrySettings, second: EntrySettings) -> str | None:
     """Returns what is wrong with a file that is named twice, by one entry or by two; None if the entries agree and have
     no share."""
     one, other = first.entry + 1, second.entry + 1

@@ -17,7 +17,7 @@ from typing import Protocol, TypeVar
 from loader import _native
 from loader.files.identity import Component, DataFile
 
-LOOKED_AT = 8  # chunks of each component that are read to measure it
+SAMPLED_CHUNKS = 8  # chunks of each component that are read to measure it
 
 
 class Chunked(Protocol):
@@ -65,7 +65,9 @@ def open_components(
     return readers, tuple(components)
 
 
-def rates(source: _native.Source, components: Sequence[OpenedComponent], threads: int) -> list[_native.Component]:
+def measure_components(
+    source: _native.Source, components: Sequence[OpenedComponent], threads: int
+) -> list[_native.Component]:
     """Returns each component's number of chunks and its rate: share / samples kept per chunk, measured on a few chunks.
     Raises DataError for a file that can't be read, ValueError if no sample of a component passes the filters."""
     return [
@@ -74,9 +76,9 @@ def rates(source: _native.Source, components: Sequence[OpenedComponent], threads
     ]
 
 
-def portions(source: _native.Source, components: Sequence[OpenedComponent], threads: int) -> list[Portion]:
+def estimate_portions(source: _native.Source, components: Sequence[OpenedComponent], threads: int) -> list[Portion]:
     """Estimates the samples and passes of each component in an epoch, in the order of the components. Raises as
-    `rates`."""
+    `measure_components`."""
     kept = _kept_per_chunk(source, components, threads)
     reads = _native.reads_of_an_epoch(
         [
@@ -92,7 +94,7 @@ def portions(source: _native.Source, components: Sequence[OpenedComponent], thre
 
 def _kept_per_chunk(source: _native.Source, components: Sequence[OpenedComponent], threads: int) -> list[float]:
     """Returns for each component the mean number of samples per chunk that pass the filters, from up to LOOKED_AT
-    chunks. Raises as `rates`."""
+    chunks. Raises as `measure_components`."""
     if not components:
         return []
     begin, looks = 0, []
@@ -113,5 +115,5 @@ def _kept_per_chunk(source: _native.Source, components: Sequence[OpenedComponent
 def _places(num_chunks: int, *, in_order: bool) -> list[int]:
     """Returns the numbers of up to LOOKED_AT chunks to measure, spread evenly over all. With `in_order`, where chunks
     can only be decoded one after the other, these are the first ones."""
-    count = min(num_chunks, LOOKED_AT)
+    count = min(num_chunks, SAMPLED_CHUNKS)
     return list(range(count)) if in_order else [(2 * i + 1) * num_chunks // (2 * count) for i in range(count)]

@@ -16,9 +16,9 @@ import numpy.typing as npt
 from loader import _native
 from loader.stream.config import DataConfig
 from loader.stream.interface import Cursor, Filled
-from loader.stream.left_out import LeftOut
-from loader.stream.mixture_rates import OpenedComponent, rates
+from loader.stream.mixture_rates import OpenedComponent, measure_components
 from loader.stream.schema import BatchSchema
+from loader.stream.skipped_data import SkippedData
 
 
 class NativeStream:
@@ -41,7 +41,9 @@ class NativeStream:
         Raises ValueError for a share that is smaller than a chunk, or that no sample of the component can fill.
         """
         self.schema = schema
-        settings = pipeline_settings(config, seed, rates(source, components, config.num_threads), validation=validation)
+        settings = pipeline_settings(
+            config, seed, measure_components(source, components, config.num_threads), validation=validation
+        )
         self._pipeline = _native.Pipeline(source, settings)
         # A thread that waits for the GIL when the interpreter goes would never come back.
         weakref.finalize(self, self._pipeline.close)
@@ -75,8 +77,8 @@ class NativeStream:
         slot, here, then = taken
         return Filled(slot, here[0], Cursor(*here), Cursor(*then))
 
-    def skipped(self) -> Sequence[LeftOut]:
-        return [LeftOut(*kind, chunk=chunk) for chunk, kind in self._pipeline.take_skipped()]
+    def skipped(self) -> Sequence[SkippedData]:
+        return [SkippedData(*kind, chunk=chunk) for chunk, kind in self._pipeline.take_skipped()]
 
     def fileno(self) -> int:
         return self._pipeline.fileno()

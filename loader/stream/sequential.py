@@ -28,7 +28,7 @@ SINGLES = 512  # batches of one sample made ahead
 Order = npt.NDArray[np.int64]  # [batch]: order[j] is the place, in the files' order, of the batch's sample j
 
 
-def batches_in_order(data: Data) -> Iterator[tuple[SparseBatch, Order]]:
+def read_in_file_order(data: Data) -> Iterator[tuple[SparseBatch, Order]]:
     """Yields each batch with the order of its samples. A batch is valid until the next is asked for. data.batch_size is
     the length of all batches but the last; shuffle, tail and validation_share are ignored.
 

@@ -14,7 +14,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from loader.stream.check import check_buckets, check_dense, check_names, check_once, check_parts, check_rows, check_slot
+from loader.stream.check import (
+    check_buckets,
+    check_dense,
+    check_names,
+    check_no_duplicates,
+    check_offsets_and_features,
+    check_slot,
+    check_values,
+)
 from loader.stream.interface import Stream
 from loader.stream.schema import BUCKET_OFFSETS, HEADER, BatchSchema, SparseBatch
 
@@ -62,14 +70,14 @@ def write_batch(
     header = [number]
     for field in schema.sparse:
         offsets, features, *values = (np.asarray(part) for part in rows[field.name])
-        check_rows(schema, field, offsets, features)
-        check_parts(field, features, values)
+        check_offsets_and_features(schema, field, offsets, features)
+        check_values(field, features, values)
         bag_of = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
         order = np.argsort(features, kind="stable")  # bags stay ascending within a feature
         column, bags = features[order], bag_of[order]
         begins = np.ones(len(column) + 1, np.bool_)  # true where the entries of a feature begin, and at the end
         begins[1:-1] = column[1:] != column[:-1]
-        check_once(field, column, bags, begins)
+        check_no_duplicates(field, column, bags, begins)
         touched_offsets = np.flatnonzero(begins)
         touched = column[touched_offsets[:-1]]
         put(f"{field.name}.offsets", offsets)

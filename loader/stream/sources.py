@@ -34,13 +34,13 @@ SOURCES = Registry(
 )
 
 
-def built_in_formats() -> list[str]:
+def bundled_format_names() -> list[str]:
     """Returns the names that data.format may have without importing a user's code. Imports the formats only when it is
     called."""
-    return list(importlib.import_module("loader.formats.registry").built_in())
+    return list(importlib.import_module("loader.formats.registry").bundled_formats())
 
 
-def source_by_name(name: str) -> Source:
+def create_source(name: str) -> Source:
     """Makes the source of that name: a bundled one, or what the user's factory `name` ("module:factory") returns.
 
     Raises ValueError if there is no such factory, or if what it returns is no `Source`.
@@ -67,10 +67,10 @@ def source_by_name(name: str) -> Source:
     return source
 
 
-def data_class(name: str, base: type[Settings]) -> type[Settings]:
+def source_config_class(name: str, base: type[Settings]) -> type[Settings]:
     """Returns `base`, a config class, extended by the section of the source `name`, if the source has settings of its
     own. Raises ValueError for a section that can't be added."""
-    own = source_by_name(name).settings
+    own = create_source(name).settings
     if own is None:
         return base
     if problem := find_section_problem(own):
@@ -97,4 +97,4 @@ def data_config(**keys: Any) -> DataConfig:
     `data_config(batch_size=100, chess={"features": "chess768"})`. Raises ValueError.
     """
     source = keys.get("source", DataConfig.model_fields["source"].default)
-    return data_class(source, DataConfig)(**keys)
+    return source_config_class(source, DataConfig)(**keys)

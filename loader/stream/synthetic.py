@@ -21,8 +21,8 @@ from loader.files.identity import DataFile
 from loader.section import Effect, Section
 from loader.stream.config import DataConfig
 from loader.stream.interface import Cursor, Filled
-from loader.stream.left_out import LeftOut
 from loader.stream.schema import BatchSchema, DenseField, SparseField
+from loader.stream.skipped_data import SkippedData
 from loader.stream.slots import Slot, write_batch
 from loader.stream.source import Source
 
@@ -150,7 +150,7 @@ class SyntheticStream:
             os.eventfd_read(self._event)
         return filled
 
-    def skipped(self) -> Sequence[LeftOut]:
+    def skipped(self) -> Sequence[SkippedData]:
         return ()
 
     def fileno(self) -> int:

@@ -17,12 +17,12 @@ import torch
 from loader.files.identity import identify
 from loader.files.new_file import NewFile
 from loader.files.paths import find_files
-from loader.files.pipes import OutputPipe, output_pipe
+from loader.files.pipes import OutputPipe, open_output_pipe
 from loader.plugins.error_text import format_error_with_location
 from loader.rows.readers import texts_of, without_labels
 from loader.stream.data import Data
 from loader.stream.schema import SparseBatch
-from loader.stream.sequential import batches_in_order
+from loader.stream.sequential import read_in_file_order
 from pool.analysis.prediction_files import check_name, open_writer
 from pool.analysis.untrained import untrained_shares
 from pool.config.changes import Change
@@ -112,7 +112,7 @@ def predict_file(
         names = None if ids is None else texts_of(data, files, ids)
         with _output(output) as file:
             writer = open_writer(ending, file.write, ids, header=header)
-            for numbers in _predictions(predictor, batches_in_order(Data(data, files, config.run.seed)), uses):
+            for numbers in _predictions(predictor, read_in_file_order(Data(data, files, config.run.seed)), uses):
                 writer.add(numbers, None if names is None else _next_ids(names, len(numbers)))
                 samples += len(numbers)
                 if on_progress is not None:
@@ -146,7 +146,7 @@ def _next_ids(ids: Iterator[str], count: int) -> list[str]:
 @contextmanager
 def _output(path: Path) -> Iterator[NewFile | OutputPipe]:
     """Opens the output: a pipe, or a new file that appears under its name when it is complete."""
-    if (pipe := output_pipe(path)) is None:
+    if (pipe := open_output_pipe(path)) is None:
         with NewFile(path, path.with_name(f".{path.name}.part")) as file:
             yield file
         return

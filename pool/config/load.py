@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from loader.files.text import toml_of
+from loader.files.text import parse_toml
 from loader.files.user_file import read_user_file
 from pool.checkpoint.migrations import with_new_names
 from pool.config.changes import Change
@@ -62,7 +62,7 @@ def recorded_tree(folder: Path) -> dict[str, Any]:
 def read_toml(path: Path) -> dict[str, Any]:
     """Reads a TOML file as plain data. Raises ConfigError."""
     try:
-        return toml_of(read_user_file(path))
+        return parse_toml(read_user_file(path))
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from None
     except ValueError as error:

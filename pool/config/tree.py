@@ -11,9 +11,9 @@ from typing import Annotated, Any, Self
 from pydantic import BaseModel, Field, ValidationError, create_model
 
 from loader.cores import allowed_cores, decoding_threads
-from loader.files.paths import absolute
+from loader.files.paths import absolute_path
 from loader.section import Effect, Section
-from loader.stream.sources import data_class, source_by_name
+from loader.stream.sources import create_source, source_config_class
 from pool.config.ensemble import MOST_SEED, EnsembleConfig
 from pool.config.errors import explained
 from pool.config.schedule import Schedule, ScheduleConfig
@@ -159,7 +159,7 @@ class Config(BaseModel):
         These are validation files, a share of the training files, or samples of a source that generates them, if
         there are no training files either.
         """
-        return self._reads_validations or (not self.data.train and source_by_name(self.data.source).can_generate)
+        return self._reads_validations or (not self.data.train and create_source(self.data.source).can_generate)
 
     @property
     def validates(self) -> bool:
@@ -199,7 +199,7 @@ def config_class(task: str, source: str = _DEFAULT_SOURCE) -> type[Config]:
     module = task_module(task)
     model = model_class(module)
     try:
-        data = data_class(source, PoolDataConfig)
+        data = source_config_class(source, PoolDataConfig)
     except ValueError as error:
         raise ConfigError(str(error)) from error
     return _with_sections(data, model, module.LossConfig)
@@ -217,6 +217,6 @@ def _accelerators(devices: Collection[str]) -> int:
 
 def _absolute(text: str, key: str) -> Path:
     try:
-        return absolute(text, key)
+        return absolute_path(text, key)
     except ValueError as error:
         raise ConfigError(str(error)) from None

@@ -48,8 +48,8 @@ def open_device(device: torch.device, who: str, spec: str, way_out: str) -> None
         if not out_of_memory(error):
             raise
         raise ResourceError(
-            f"{who}: {spec} has no memory left to begin with: {format_error_with_location(error)}{memory_of_device()}; free it, "
-            f"or {way_out}"
+            f"{who}: {spec} has no memory left to begin with: {format_error_with_location(error)}{memory_of_device()}; "
+            f"free it, or {way_out}"
         ) from None
 
 

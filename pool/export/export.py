@@ -8,7 +8,7 @@ from pathlib import Path
 
 from loader.errors import SPACE_ERRORS, DataError, has_error_number
 from loader.exit_codes import EXIT_FAILED, EXIT_RESOURCES
-from loader.files.endings import output_ending
+from loader.files.endings import check_output_ending
 from loader.plugins.error_text import format_error_with_location
 from pool.errors import ConfigError, PoolError
 from pool.export.load import Trained, load_trained
@@ -50,7 +50,7 @@ def export_checkpoint(
     source = None if header is None else header_path(output, header)
     suffix = SUFFIX if onnx else getattr(task_module(trained.name), "EXPORT_SUFFIX", "")
     if suffix:
-        output_ending(output, "ONNX models" if onnx else f"files of the task {printable(trained.name)}", [suffix])
+        check_output_ending(output, "ONNX models" if onnx else f"files of the task {printable(trained.name)}", [suffix])
     for path in filter(None, (output, source)):
         _check_output(path)
     try:

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from torch._dynamo.exc import UserError, UserErrorType
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
-from loader.plugins.error_text import format_error_with_location, error_location
+from loader.plugins.error_text import error_location, format_error_with_location
 from loader.rows.readers import without_labels
 from loader.stream.data import Data
 from loader.stream.schema import BatchSchema, SparseBatch, SparseField

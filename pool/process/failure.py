@@ -14,10 +14,10 @@ from loader.errors import DataError
 from loader.exit_codes import EXIT_DATA, EXIT_FAILED
 from loader.plugins.error_text import (
     MAX_REASON_LENGTH,
-    format_error_with_location,
     error_location,
-    shorten,
     error_message,
+    format_error_with_location,
+    shorten,
 )
 from pool.errors import LostDeviceError, PoolError
 from pool.process.document import to_json

@@ -21,7 +21,7 @@ from loader.exit_codes import EXIT_DONE
 from loader.files.fingerprint import content_digest
 from loader.files.paths import find_files
 from loader.files.regular import open_regular
-from loader.files.whole_file import temporary
+from loader.files.whole_file import temporary_path
 from loader.plugins.modules import module_command
 from pool.checkpoint.folder import locate
 from pool.errors import PoolError, RunError, UnavailableError
@@ -157,7 +157,7 @@ def _write_network(run: StageRun, say: Callable[[str], object]) -> Path:
     stage, folder = run.stage, run.folder
     suffix = task_module(stage.config.task).EXPORT_SUFFIX  # type: ignore[attr-defined]  # `recipe` has checked it
     files.sweep(folder)  # files of an earlier process that was killed
-    beside = temporary(folder / "network")
+    beside = temporary_path(folder / "network")
     try:
         beside.mkdir(mode=FOLDER_MODE)
         written = beside / f"network{suffix}"

@@ -14,7 +14,7 @@ from pathlib import Path
 import zmq
 
 from loader.exit_codes import EXIT_RESOURCES
-from loader.files.whole_file import temporary
+from loader.files.whole_file import temporary_path
 from pool.checkpoint.folder import checkpoints, step_of, step_path
 from pool.checkpoint.state import FOLDER
 from pool.errors import CheckpointError
@@ -154,7 +154,7 @@ class NumberedNets:
             return
         step, weights = self._plan.to_export[0], self._train.export_weights
         run = self._folder.moved_to or self._folder.path  # path by which other programs find the folder
-        beside = temporary(run / NETS / net_name(step, ""))
+        beside = temporary_path(run / NETS / net_name(step, ""))
         try:
             make_folder(self._folder.inside / NETS)
             files.sweep(self._folder.inside / NETS)  # remove files of a supervisor that was killed

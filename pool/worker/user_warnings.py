@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 from typing import TextIO
 
-from loader.plugins.error_text import MAX_MESSAGE_LENGTH, shorten, error_message
+from loader.plugins.error_text import MAX_MESSAGE_LENGTH, error_message, shorten
 
 MOST = 8  # warnings of a process that the user is shown: those that each batch repeats are left to the log
 _OF_META = "to a meta parameter in the current model, which is a no-op"  # not shown: the coordinator loads them

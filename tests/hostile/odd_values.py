@@ -21,7 +21,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from loader.files.identity import identify
 from loader.section import union_types
-from loader.stream.mixture_files import find_entries, with_entries
+from loader.stream.mixture_files import apply_entry_settings, find_entry_files
 from pool.config.key_path import dotted, is_untyped, walk
 from pool.config.load import load_config
 from pool.config.tree import Config, config_class
@@ -182,9 +182,9 @@ def planned(config: Config, folder: Path) -> None:
     """By the planner: a plan, or one line."""
     try:
         train, validation = (
-            with_entries(identify(paths), components, key)
+            apply_entry_settings(identify(paths), components, key)
             for key, entries in (("data.train", config.data.train), ("data.validation", config.data.validation))
-            for paths, components in (find_entries(entries, key),)
+            for paths, components in (find_entry_files(entries, key),)
         )
     except ValueError:
         return

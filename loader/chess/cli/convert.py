@@ -167,9 +167,9 @@ def count_files(
     """Count the positions of files, and their records, lines, games or chains. Everything is decoded."""
     from loader.chess.positions.input import units_of
     from loader.chess.positions.inputs import open_input
-    from loader.files.pipes import input_of
+    from loader.files.pipes import resolve_input
 
-    for each in [input_of(path) for path in files]:
+    for each in [resolve_input(path) for path in files]:
         source = open_input(each, input_format, rule=rule_of(on_bad_data), comments=comments)
         entries = units = 0
         with working(each.path.name, [source]) as tick:

@@ -77,11 +77,11 @@ def parse_king_buckets(text: str) -> Sequence[int]:
 
 def _layout_in(path: Path) -> object:
     """Returns `data.chess.king_buckets` of a config file, not validated. Raises UsageError."""
-    from loader.files.text import toml_of
+    from loader.files.text import parse_toml
     from loader.files.user_file import read_user_file
 
     try:
-        return toml_of(read_user_file(path))["data"]["chess"]["king_buckets"]
+        return parse_toml(read_user_file(path))["data"]["chess"]["king_buckets"]
     except OSError as error:
         raise UsageError(f"--king-buckets: {path}: {error.strerror}") from None
     except (KeyError, TypeError):

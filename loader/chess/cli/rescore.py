@@ -77,7 +77,7 @@ def rescore_files(
     from loader.chess.engines.rescore import POSITIONS, UNSCORED, prepare, rescore
     from loader.chess.engines.rescore_settings import RescoreSettings
     from loader.chess.positions.input import open_sources
-    from loader.cli.terminal import byte_progress
+    from loader.cli.terminal import show_byte_progress
 
     sources = open_sources(files, input_format, comments=comments)
     target = file_target(output, to)
@@ -92,7 +92,7 @@ def rescore_files(
     )
     began = time.monotonic()
     warnings: list[str] = []
-    with byte_progress(f"checking {output.name}") as progress:
+    with show_byte_progress(f"checking {output.name}") as progress:
         whole = prepare(settings, sources, target, output, progress, warnings.append)
     with position_progress(whole) as report:
         for warning in warnings:

@@ -77,10 +77,10 @@ OnBadData = Annotated[
 
 @contextmanager
 def working(title: str, sources: Sequence[Source] = ()) -> Iterator[Tick]:
-    """Shows progress as `interruptible_progress`. At the end reports what was changed and left out of the sources."""
-    from loader.cli.terminal import interruptible_progress
+    """Shows progress as `show_interruptible_progress`. At the end reports what the sources changed and left out."""
+    from loader.cli.terminal import show_interruptible_progress
 
-    with interruptible_progress(title, sources) as tick:
+    with show_interruptible_progress(title, sources) as tick:
         yield tick
     _say_changes(sources)
 
@@ -128,9 +128,9 @@ def prepared(sources: Sequence[Source], target: PositionFormat, *, lossy: bool, 
 
 def output_of(path: Path | None) -> Path | OutputPipe:
     """Returns the output that the user has named: the path of a file, or an open pipe. Raises OSError."""
-    from loader.files.pipes import output_pipe
+    from loader.files.pipes import open_output_pipe
 
-    if pipe := output_pipe(path):
+    if pipe := open_output_pipe(path):
         return pipe
     assert path is not None
     return path

@@ -37,8 +37,8 @@ from loader.chess.positions.input import SourceFile, expected_bytes, refuse_empt
 from loader.chess.positions.output import check_free, packed
 from loader.errors import EngineError, InterruptedBySignalError
 from loader.files.delivery import deliver_new, is_delivered
-from loader.files.interruption import Interruption, interruptible
-from loader.files.work_file import WorkFile, is_begun
+from loader.files.interruption import Interruption, record_stop_signals
+from loader.files.work_file import WorkFile, has_unfinished_work
 from loader.formats.format import OnProgress
 
 LISTED = 20  # positions without a score that are named at the end
@@ -75,9 +75,9 @@ def prepare(
     Raises as `rescore`.
     """
     refuse_empty(sources)
-    if not is_begun(out):
+    if not has_unfinished_work(out):
         check_free(out, expected_bytes(sources, target.format))
-    with interruptible() as interruption:
+    with record_stop_signals() as interruption:
         try_engine(settings.engine, settings.limits, interruption, tell)
         return count_all(sources, target.format, interruption.check, progress)
 
@@ -101,7 +101,7 @@ def rescore(
                 interruption.check()
                 yield block
 
-        with interruptible() as interruption, _work_left(work):
+        with record_stop_signals() as interruption, _work_left(work):
             same = work.state[FILES] == files
             if work.done or (same and is_delivered(work, blocks)):
                 work.remove()

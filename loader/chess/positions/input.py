@@ -36,11 +36,11 @@ from loader.chess.positions.pgn_comments import NO_SETTINGS, PgnComments
 from loader.chess.positions.units import FoundBlock, UnitBlock, block_of, joined
 from loader.errors import DataChangedError, DataError, UsageError
 from loader.files.identity import DataFile, identify
-from loader.files.pipes import input_of
+from loader.files.pipes import resolve_input
 from loader.formats.errors import Fault
-from loader.formats.file_tools import Illegal
+from loader.formats.file_tools import IllegalEntries
 from loader.formats.parallel import map_chunks, map_in_order
-from loader.stream.left_out import LeftOut, LeftOutChunks, damaged_chunk, total
+from loader.stream.skipped_data import SkippedChunks, SkippedData, add_up_skipped, skipped_chunk
 
 T = TypeVar("T")
 Tick = Callable[[int, int], None]  # reports progress: bytes done, bytes in all (0: not known); may raise to stop
@@ -73,7 +73,7 @@ class Source(Protocol):
         """Returns how many positions were changed while they were written, by the kind of change."""
 
     @property
-    def left_out(self) -> LeftOutChunks:
+    def left_out(self) -> SkippedChunks:
         """Returns the record of what was left out of the chunks read so far."""
 
     @property
@@ -107,7 +107,7 @@ class SourceFile:
     rule: BadDataRule = KEPT
     scale: float = 1.0  # factor of the scores, applied when entries are written
     changes: Changes = field(default_factory=Counter, compare=False)
-    left_out: LeftOutChunks = field(default_factory=LeftOutChunks, compare=False)
+    left_out: SkippedChunks = field(default_factory=SkippedChunks, compare=False)
     first_chunk: int = 0  # number of the first chunk among all chunks that `left_out` records
 
     @property
@@ -164,7 +164,7 @@ class SourceFile:
         if fault is None or not self.rule.skips or fault[3] != "damaged":
             return False
         file, reason, offset, _ = fault
-        self.left_out.record(self.first_chunk + chunk, [damaged_chunk(file, reason, offset, samples)])
+        self.left_out.record(self.first_chunk + chunk, [skipped_chunk(file, reason, offset, samples)])
         return True
 
     def copy_to(self, chunk: int, writer: _native.EntryWriter) -> Changes:
@@ -184,7 +184,7 @@ class SourceFile:
         walk = _native.ChunkWalk(self.opened, chunk)
         entries, fault = walk.count(), fault_behind(walk)
         kinds = left_out_of(walk.left_out)
-        illegal = tuple(Illegal(each.kind, each.samples, each.offset, each.reason) for each in kinds)
+        illegal = tuple(IllegalEntries(each.kind, each.samples, each.offset, each.reason) for each in kinds)
         return Judged(entries, illegal, None if fault is None else error_of(fault))
 
     def lines(self, chunk: int, limit: int | None = None) -> Iterator[bytes]:
@@ -226,7 +226,7 @@ def open_sources(
     `given` is the format of files whose format can't be found. An entry that lacks a part listed in `needed` counts as
     damage. Raises UsageError, DataError.
     """
-    inputs = [input_of(path) for path in paths]
+    inputs = [resolve_input(path) for path in paths]
     for each in inputs:
         if each.is_pipe:
             raise UsageError(
@@ -413,9 +413,9 @@ def changes_of(sources: Sequence[Source]) -> Changes:
     return sum((source.changes for source in sources), Changes())
 
 
-def left_out_of_all(sources: Sequence[Source]) -> Sequence[LeftOut]:
+def left_out_of_all(sources: Sequence[Source]) -> Sequence[SkippedData]:
     """Returns what was left out of all sources, by kind."""
-    return total(kind for source in sources for kind in source.left_out.totals())
+    return add_up_skipped(kind for source in sources for kind in source.left_out.totals())
 
 
 def refuse_empty(sources: Sequence[Source]) -> None:

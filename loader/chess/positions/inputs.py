@@ -16,11 +16,11 @@ from loader.chess.positions.format import PositionFormat, piped_format, refuse_u
 from loader.chess.positions.input import Changes, Piece, Source, SourceFile, open_source
 from loader.chess.positions.pgn_comments import NO_SETTINGS, PgnComments
 from loader.errors import DataError, UsageError
-from loader.files.compression import decompressor
+from loader.files.compression import find_decompress_command
 from loader.files.identity import identify
-from loader.files.pipes import Input, InputPipe, input_of
+from loader.files.pipes import Input, InputPipe, resolve_input
 from loader.formats.format import HEAD_BYTES
-from loader.stream.left_out import LeftOutChunks
+from loader.stream.skipped_data import SkippedChunks
 
 _MOST = 1 << 30  # most bytes that are searched for the end of a chunk
 
@@ -43,7 +43,7 @@ class PipedSource:
         self.pipe = pipe
         self.format = format
         self.changes = Changes()
-        self.left_out = LeftOutChunks()
+        self.left_out = SkippedChunks()
         self._needed = needed
         self._rule = rule
         self._scale = scale
@@ -130,7 +130,7 @@ def open_inputs(
     as damage. `indexed` has the meaning that it has for `open_file`. `scale` multiplies scores when they are written.
     `comments` says how scores in PGN are read. Raises UsageError, DataError, OSError.
     """
-    inputs = [input_of(each) if isinstance(each, Path) else each for each in paths]
+    inputs = [resolve_input(each) if isinstance(each, Path) else each for each in paths]
     pipes = [each.path for each in inputs if each.is_pipe]
     if twice := [path for path in pipes if pipes.count(path) > 1]:
         raise UsageError(f"{twice[0]}: is a pipe, and given twice; it can be read once")
@@ -183,7 +183,7 @@ def _open_pipe(
     pipe = InputPipe(path)
     pipe.fill(HEAD_BYTES)
     head = bytes(pipe.held[:HEAD_BYTES])
-    if program := decompressor(head):
+    if program := find_decompress_command(head):
         raise UsageError(f"{path}: is compressed, and comes out of a pipe: put `{program}` before this command")
     if not head and option is None:
         raise DataError(path, "there is nothing to read; --format NAME takes it for an empty file of that format")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from loader import _native
 from loader.errors import DataChangedError, DataError
-from loader.formats.file_tools import Verdict
+from loader.formats.file_tools import VerifyResult
 from loader.formats.format import OnProgress
 from loader.rows.formats.csv.table import cut_of, names_of, naming_first_line
 from loader.rows.settings import RowsConfig
@@ -61,7 +61,7 @@ class CsvFile:
                 progress(self._file.offset(piece + 1) if more else self.size, self.size)
 
 
-def verify(path: Path, progress: OnProgress | None) -> Verdict:
+def verify(path: Path, progress: OnProgress | None) -> VerifyResult:
     """Reads every row of a file, up to the first damage, and returns the result."""
 
     def counts() -> Iterator[tuple[int, DataError | None]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from loader import _native
 from loader.files.identity import DataFile
 from loader.formats.format import Place
-from loader.formats.readers import usable
+from loader.formats.readers import open_usable_files
 from loader.rows.block import Rows
 from loader.rows.category_sample import (
     CategorySample,
@@ -41,7 +41,7 @@ class CsvReader:
         left out."""
         settings.check_columns()
         self._shape = row_shape(settings)
-        opened = usable(
+        opened = open_usable_files(
             [file for file in files if file.size],
             lambda file: _open(file, settings, self._shape, may_grow=may_grow),
             skip_damaged=skip_damaged,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from loader import _native
 from loader.errors import DataError
-from loader.files.compression import READ_ENDINGS
+from loader.files.compression import READABLE_ENDINGS
 from loader.rows.columns import LAYOUTS, Column
 from loader.rows.fields import LABEL, left_out
 from loader.rows.settings import RowsConfig
@@ -26,7 +26,7 @@ def cut_of(settings: RowsConfig, name: str) -> _native.CsvCut:
     layout = LAYOUTS.get(columns.layout)
     if layout:
         return _native.CsvCut(layout.delimiter, layout.quote, header=False)
-    tabs = any(name.endswith(f".tsv{packed}") for packed in READ_ENDINGS)
+    tabs = any(name.endswith(f".tsv{packed}") for packed in READABLE_ENDINGS)
     delimiter = columns.delimiter or ("\t" if tabs else ",")
     if delimiter == columns.quote:
         raise ValueError(f"the delimiter is {delimiter!r}, and data.rows.columns.quote, too")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from loader.files.identity import DataFile
 
 if TYPE_CHECKING:
-    from loader.formats.file_tools import Verdict
+    from loader.formats.file_tools import VerifyResult
     from loader.formats.format import OnProgress
     from loader.rows.formats.npz.reader import NpzReader
     from loader.rows.statistics.features import FeatureStatistics
@@ -44,7 +44,7 @@ def rows_nbytes(file: DataFile) -> tuple[int, int]:
     return rows_nbytes(file)
 
 
-def verify(path: Path, threads: int, progress: OnProgress | None) -> Verdict:  # noqa: ARG001 (a file is read at once)
+def verify(path: Path, threads: int, progress: OnProgress | None) -> VerifyResult:  # noqa: ARG001 (a file is read at once)
     from loader.rows.formats.npz.file import chunks
     from loader.rows.statistics.text import counts
     from loader.rows.statistics.verdict import verdict

@@ -14,7 +14,7 @@ import pyarrow.parquet
 from loader.command_line.json_line import json_line
 from loader.errors import DataError
 from loader.files.identity import identify
-from loader.formats.file_tools import Verdict
+from loader.formats.file_tools import VerifyResult
 from loader.formats.format import OnProgress
 from loader.rows.formats.parquet.reader import ask, read_group
 from loader.rows.spellings import INTEGER
@@ -35,7 +35,7 @@ def groups(path: Path, progress: OnProgress | None = None) -> Iterator[Any]:
             progress(file.size * (group + 1) // count, file.size)
 
 
-def verify(path: Path, progress: OnProgress | None) -> Verdict:
+def verify(path: Path, progress: OnProgress | None) -> VerifyResult:
     """Reads every row of a file, up to the first damage, and returns the result."""
 
     def counts() -> Iterator[tuple[int, DataError | None]]:

@@ -13,7 +13,7 @@ from loader.errors import DataChangedError, DataError
 from loader.files.identity import DataFile
 from loader.files.regular import open_regular
 from loader.formats.format import Place
-from loader.formats.readers import usable
+from loader.formats.readers import open_usable_files
 from loader.plugins.error_text import MAX_MESSAGE_LENGTH, shorten
 from loader.rows.block import Rows
 from loader.rows.category_sample import CategorySample, refuse_float_ids, sampled_parts, sampled_rows
@@ -41,7 +41,7 @@ class ParquetReader:
     def __init__(self, files: Sequence[DataFile], settings: RowsConfig, *, skip_damaged: bool) -> None:
         settings.check_columns()
         self.name = ", ".join(str(file.path) for file in files[:3])
-        opened = usable(files, lambda file: _File(file, settings), skip_damaged=skip_damaged)
+        opened = open_usable_files(files, lambda file: _File(file, settings), skip_damaged=skip_damaged)
         self._chunks = [(file, group) for file in opened for group in range(file.num_groups)]
 
     @property

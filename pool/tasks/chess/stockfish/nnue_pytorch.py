@@ -30,7 +30,7 @@ import numpy.typing as npt
 
 import pool.tasks.chess.stockfish.halfka as halfka
 from loader.errors import DataError
-from loader.files.compression import decompressor
+from loader.files.compression import find_decompress_command
 from loader.files.regular import open_regular
 from loader.plugins.error_text import format_error
 from pool.tasks.chess.stockfish.quantization import Floats
@@ -246,7 +246,7 @@ def _sizes_of_storages(path: Path) -> set[int]:
     except OSError as error:
         raise DataError(path, f"can't be read: {error.strerror}") from None
     with os.fdopen(descriptor, "rb") as file:
-        program = decompressor(file.read(16))
+        program = find_decompress_command(file.read(16))
         if program is not None and program != "unzip -p":
             raise DataError(path, f"is compressed, and a checkpoint is read as it is: {program} {path} > CHECKPOINT")
         try:

@@ -12,7 +12,7 @@ _LARGER_UNITS = ("game", "chain", "chunk")  # units that hold several samples
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class SkippedData:
     """Data of one kind that were left out, of one chunk or of several. The native module makes it from its own record,
     so the order of the fields is fixed."""
 
@@ -39,22 +39,22 @@ class LeftOut:
         return f"left out: {self.kind}: {self.samples:,} {noun}{inside}; the first: {self.first}"
 
 
-class LeftOutChunks:
+class SkippedChunks:
     """Records which data each chunk lost. A chunk that is read again replaces its own record, so nothing is counted
     twice."""
 
     def __init__(self) -> None:
-        self._chunks: dict[int, tuple[LeftOut, ...]] = {}
+        self._chunks: dict[int, tuple[SkippedData, ...]] = {}
 
-    def record(self, chunk: int, found: Iterable[LeftOut]) -> None:
+    def record(self, chunk: int, found: Iterable[SkippedData]) -> None:
         """Sets what was left out of chunk number `chunk`. Replaces the chunk's earlier record. May be called by several
         threads."""
         if kinds := tuple(found):
             self._chunks[chunk] = kinds
 
-    def totals(self) -> Sequence[LeftOut]:
+    def totals(self) -> Sequence[SkippedData]:
         """Returns the data left out of all chunks, added up by kind."""
-        return total(kind for chunk in sorted(self._chunks) for kind in self._chunks[chunk])
+        return add_up_skipped(kind for chunk in sorted(self._chunks) for kind in self._chunks[chunk])
 
     def to_json(self) -> Mapping[str, Any]:
         """Returns the records as plain data, for a process that continues the work: by the chunk's number, the fields
@@ -64,12 +64,12 @@ class LeftOutChunks:
     def add_json(self, chunks: Mapping[str, Any]) -> None:
         """Adds the records of an earlier process, as its `to_json` returned them."""
         for chunk, kinds in chunks.items():
-            self.record(int(chunk), (LeftOut(*kind) for kind in kinds))
+            self.record(int(chunk), (SkippedData(*kind) for kind in kinds))
 
 
-def total(found: Iterable[LeftOut]) -> Sequence[LeftOut]:
+def add_up_skipped(found: Iterable[SkippedData]) -> Sequence[SkippedData]:
     """Adds up data left out, by kind and unit. The first place of each kind is kept."""
-    kinds: dict[tuple[str, str], LeftOut] = {}
+    kinds: dict[tuple[str, str], SkippedData] = {}
     for each in found:
         before = kinds.get((each.kind, each.unit))
         if before is None:
@@ -80,7 +80,7 @@ def total(found: Iterable[LeftOut]) -> Sequence[LeftOut]:
     return list(kinds.values())
 
 
-def damaged_chunk(file: str, reason: str, offset: int | None, samples: int) -> LeftOut:
+def skipped_chunk(file: str, reason: str, offset: int | None, samples: int) -> SkippedData:
     """Describes a damaged chunk, of which nothing is used because no record after the damage can be found. `samples`:
     read before the damage."""
-    return LeftOut("a damaged chunk", samples, 1, "chunk", file, reason, offset)
+    return SkippedData("a damaged chunk", samples, 1, "chunk", file, reason, offset)

@@ -14,11 +14,11 @@ from collections.abc import Sequence
 
 from loader.stream.data import Data
 from loader.stream.interface import Cursor, Filled, Stream
-from loader.stream.left_out import LeftOut
+from loader.stream.skipped_data import SkippedData
 from loader.stream.slots import Slot
 
 
-class WholePass:
+class SinglePass:
     """A `loader.stream.interface.Stream` of one pass over validation samples. Slots that are given after the last batch
     stay empty until the next seek."""
 
@@ -75,7 +75,7 @@ class WholePass:
             self._fill_rest()
         return filled
 
-    def skipped(self) -> Sequence[LeftOut]:
+    def skipped(self) -> Sequence[SkippedData]:
         found = [left_out for stream in self.streams for left_out in stream.skipped()]
         new = [left_out for left_out in found if (left_out.chunk, left_out.kind) not in self._reported]
         self._reported.update((left_out.chunk, left_out.kind) for left_out in new)
