@@ -39,7 +39,7 @@ class RunFailedError(SparsepoolError):
 
 
 @contextmanager
-def one_line_errors() -> Iterator[None]:
+def translate_errors() -> Iterator[None]:
     """Turns errors of the packages `loader` and `pool` into a SparsepoolError. Errors of a user's own code pass
     unchanged, but for ValueError and OSError."""
     try:

@@ -14,7 +14,7 @@ from loader.stream.mixture_entries import parse_train_files
 from loader.stream.mixture_files import apply_entry_settings, find_entry_files
 from loader.stream.sources import source_config_class
 from pool.config.load import parse_section
-from sparsepool.plain import as_json
+from sparsepool.plain import encode_json
 
 Files = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Sequence[Mapping[str, Any]]
 
@@ -34,7 +34,7 @@ def data_config(settings: Mapping[str, Any]) -> DataConfig:
             own[key] = value
     if cls.section is not None and own:
         tree[cls.section] = own
-    return parse_section(cls, json.loads(as_json(tree)), "batches", ["data"])
+    return parse_section(cls, json.loads(encode_json(tree)), "batches", ["data"])
 
 
 def data_files(files: Files) -> tuple[DataFile, ...]:

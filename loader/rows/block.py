@@ -35,7 +35,7 @@ class Rows:
 Block = tuple[int, list[Array], Array | None, list[Sparse]]  # as `_native.PythonRowReader` takes it
 
 
-def native_block(rows: Rows, shape: _native.RowShape) -> Block:
+def to_native_block(rows: Rows, shape: _native.RowShape) -> Block:
     """Returns (number of rows, dense arrays, query numbers, sparse fields) that `shape` asks for, in its order and
     types. Raises ValueError for what is missing or no number."""
     if not isinstance(rows, Rows):

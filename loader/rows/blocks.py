@@ -17,7 +17,7 @@ from loader.plugins.error_text import PluginError, format_error_with_location
 from loader.plugins.interface import find_call_problem, find_interface_problem
 from loader.plugins.registry import Registry, import_object
 from loader.rows.block import Rows
-from loader.rows.csr import rows_of_csr
+from loader.rows.csr import split_csr_rows
 from loader.rows.settings import RowsConfig
 
 log = logging.getLogger(__name__)
@@ -120,7 +120,7 @@ class BlocksReader:
         matrix = matrix.tocsr()
         numbers = dense if isinstance(dense, Mapping) else {"label": np.asarray(dense)}
         try:
-            return rows_of_csr(matrix.indptr, matrix.indices, matrix.data, numbers, self._settings)
+            return split_csr_rows(matrix.indptr, matrix.indices, matrix.data, numbers, self._settings)
         except ValueError as error:
             raise PluginError(str(error)) from None
 
@@ -153,7 +153,7 @@ def _is_matrix(made: tuple[Any, ...]) -> bool:
     return len(made) == 2 and hasattr(made[0], "tocsr")
 
 
-def is_generator(name: str) -> bool:
+def names_generator_function(name: str) -> bool:
     """Tells whether "module:function" names a generator function. Returns False for a name that can't be found, since
     opening it later raises the error."""
     try:

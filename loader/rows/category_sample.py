@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from loader.files.identity import DataFile
-from loader.rows.spellings import Spellings, float_id_of_all
+from loader.rows.spellings import Spellings, find_float_id_column
 from loader.stream.config import DataConfig
 from loader.stream.data_facts import DataFact
 
@@ -58,7 +58,7 @@ def refuse_float_ids(path: Path, sample: CategorySample) -> None:
     It is no DataError, since nothing is damaged: data.on_bad_data = "skip" must not leave the file out.
     """
     for name, texts in sample.items():
-        example = float_id_of_all(texts)
+        example = find_float_id_column(texts)
         if example is not None:
             raise ValueError(
                 f"{path}: {name}: all categories look like {example!r}, as integers do that have been floats (pandas "

@@ -14,7 +14,7 @@ def whole_size(file: DataFile) -> int:
     return _native.LineFile(file.path, file.identity, may_grow=True).whole_size
 
 
-def read_chunk(reader: _native.RowReader, chunk: int, shape: _native.RowShape) -> tuple[Rows, DataError | None]:
+def read_native_chunk(reader: _native.RowReader, chunk: int, shape: _native.RowShape) -> tuple[Rows, DataError | None]:
     """Returns the rows of a chunk up to the first fault, and the fault, if there is one. The arrays are named as in
     `shape`."""
     numbers, qid, fields, fault = _native.read_rows(reader, chunk, shape)

@@ -10,7 +10,7 @@ from loader.rows.block import Array, Rows, Sparse
 from loader.rows.settings import RowsConfig
 
 
-def rows_of_csr(
+def split_csr_rows(
     indptr: Array, indices: Array, data: Array | None, dense: Mapping[str, Array], settings: RowsConfig
 ) -> Rows:
     """Splits the rows of a CSR matrix into the fields of the settings.

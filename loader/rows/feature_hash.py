@@ -14,7 +14,7 @@ from loader.rows.columns import ColumnsConfig
 Texts = tuple[Sequence[str | None], npt.NDArray[np.int64] | None]  # a column's texts, None if missing; offsets of lists
 
 
-def hashed_field(columns: Sequence[Texts], size: int, settings: ColumnsConfig) -> Sparse:
+def hash_columns(columns: Sequence[Texts], size: int, settings: ColumnsConfig) -> Sparse:
     """Returns the features of rows, hashed from their texts in one or more columns. A feature is XXH64 of the text's
     UTF-8 modulo `size`; these numbers never change. In a column of lists row i has texts[offsets[i] : offsets[i + 1]].
 

@@ -26,7 +26,7 @@ def dense_names(settings: RowsConfig) -> list[str]:
     return [LABEL, *([WEIGHT] if settings.weight else []), *settings.dense]
 
 
-def left_out(settings: RowsConfig) -> list[str]:
+def optional_dense_names(settings: RowsConfig) -> list[str]:
     """Returns the names of the dense numbers that rows need not have. A label that is missing is 0 then, a weight 1."""
     return [LABEL, WEIGHT] if settings.label == "none" else []
 

@@ -6,7 +6,7 @@ from loader import _native
 from loader.errors import DataError
 from loader.formats.errors import Fault, chunk_file_name, chunk_label, describe_fault
 from loader.formats.format import Reader
-from loader.rows.block import Block, native_block
+from loader.rows.block import Block, to_native_block
 
 
 class PythonBlocks:
@@ -35,7 +35,7 @@ class PythonBlocks:
         """Converts rows for the native part. Raises DataError, with file, chunk and block, for rows that can't be
         used."""
         try:
-            return native_block(rows, self._shape)  # type: ignore[arg-type]
+            return to_native_block(rows, self._shape)  # type: ignore[arg-type]
         except (ValueError, OverflowError) as error:
             block = f"block {number}" if number else ""
             raise DataError(

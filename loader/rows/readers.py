@@ -47,7 +47,7 @@ def without_labels(config: DataConfig) -> DataConfig:
     return config.model_copy(update={section: config.settings.model_copy(update={"label": "none"})})
 
 
-def texts_of(config: DataConfig, files: Sequence[DataFile], column: str) -> Iterator[str]:
+def read_column_texts(config: DataConfig, files: Sequence[DataFile], column: str) -> Iterator[str]:
     """Yields the value in one column of every row of the files, in their order. `column`: a name, or a number if the
     columns have no names.
 
@@ -64,7 +64,7 @@ def texts_of(config: DataConfig, files: Sequence[DataFile], column: str) -> Iter
     )
 
 
-def native_reader(reader: Reader, shape: _native.RowShape) -> _native.RowReader:
+def as_native_reader(reader: Reader, shape: _native.RowShape) -> _native.RowReader:
     """Returns a reader as the native stream takes it. A reader written in Python is wrapped, and called by the stream's
     threads."""
     native = getattr(reader, "native", None)

@@ -11,9 +11,9 @@ from loader.rows.columns import ColumnsConfig
 from loader.section import Effect, Section, WrongKeyError, as_tuple
 
 DEFAULT_FIELD = "features"
-MOST_FEATURES = 1 << 31
-MOST_ACTIVE = 1 << 20
-LAST_NUMBER = 1 << 62
+MAX_FEATURES = 1 << 31
+MAX_ACTIVE = 1 << 20
+MAX_FEATURE_NUMBER = 1 << 62
 _LARGEST = 3.4e38  # about the largest float32
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TAKEN = ("label", "weight", "qid", "header", "bucket_offsets")
@@ -21,7 +21,7 @@ _TAKEN = ("label", "weight", "qid", "header", "bucket_offsets")
 
 _Names = Annotated[tuple[str, ...], BeforeValidator(as_tuple)]
 _Range = Annotated[tuple[int, int], BeforeValidator(as_tuple)]
-_Active = Annotated[int, Field(ge=1, le=MOST_ACTIVE)]
+_Active = Annotated[int, Field(ge=1, le=MAX_ACTIVE)]
 
 
 class SyntheticRowsConfig(Section):
@@ -40,7 +40,7 @@ class RowsConfig(Section):
 
     num_features: Annotated[
         int,
-        Field(ge=1, le=MOST_FEATURES, description="features of the only field, `features`, if `fields` is empty"),
+        Field(ge=1, le=MAX_FEATURES, description="features of the only field, `features`, if `fields` is empty"),
         Effect.FIXED,
     ] = 1 << 20
     fields: Annotated[
@@ -170,12 +170,14 @@ class RowsConfig(Section):
         """Raises WrongKeyError if the range of a field is empty, too large, or overlaps with another one."""
         last, last_end = "", 0
         for name, (begin, end) in sorted(self.fields.items(), key=lambda item: item[1]):
-            if begin < 0 or not begin < end <= begin + MOST_FEATURES:
+            if begin < 0 or not begin < end <= begin + MAX_FEATURES:
                 raise WrongKeyError(
-                    f"[{begin}, {end}]: expected 1 to {MOST_FEATURES} features from 0 on", "fields", name
+                    f"[{begin}, {end}]: expected 1 to {MAX_FEATURES} features from 0 on", "fields", name
                 )
-            if end > LAST_NUMBER:
-                raise WrongKeyError(f"[{begin}, {end}]: expected feature numbers up to {LAST_NUMBER}", "fields", name)
+            if end > MAX_FEATURE_NUMBER:
+                raise WrongKeyError(
+                    f"[{begin}, {end}]: expected feature numbers up to {MAX_FEATURE_NUMBER}", "fields", name
+                )
             if last and begin < last_end:
                 raise WrongKeyError(
                     f"[{begin}, {end}] begins inside of {last}, which ends at {last_end}", "fields", name

@@ -11,11 +11,11 @@ from loader.files.identity import DataFile
 from loader.formats.format import CountingReader, Reader
 from loader.formats.readers import resolve_file_format
 from loader.formats.source import FileSource, count_pass_samples
-from loader.rows.blocks import GENERATOR, is_generator
+from loader.rows.blocks import GENERATOR, names_generator_function
 from loader.rows.category_sample import CategoryFormat, describe_categories
 from loader.rows.fields import batch_schema, row_shape
 from loader.rows.memory import window_nbytes
-from loader.rows.readers import FAMILY, native_reader, open_readers
+from loader.rows.readers import FAMILY, as_native_reader, open_readers
 from loader.rows.settings import RowsConfig
 from loader.section import Section
 from loader.stream.config import DataConfig
@@ -42,7 +42,7 @@ class RowsSource(FileSource):
 
     def native(self, config: DataConfig, readers: Sequence[Reader], seed: int) -> _native.RowSource:  # noqa: ARG002
         shape, schema = row_shape(config.settings), batch_schema(config)
-        natives = [native_reader(reader, shape) for reader in readers]
+        natives = [as_native_reader(reader, shape) for reader in readers]
         return _native.RowSource(natives, shape, schema.batch_size, schema.slot_bytes, region_table(schema))
 
     def open_validation_share(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> NativeStream:
@@ -62,7 +62,7 @@ class RowsSource(FileSource):
         return NativeStream(config, self.schema(config), source, seed)
 
     def describe_data(self, config: DataConfig, files: Sequence[DataFile]) -> Sequence[DataFact]:
-        if not files and is_generator(config.settings.blocks):
+        if not files and names_generator_function(config.settings.blocks):
             return (DataFact("order", f"{config.settings.blocks} {GENERATOR}"),)
         formats = [(file, resolve_file_format(config, file, FAMILY)) for file in files]
         categories = [(file, format) for file, format in formats if isinstance(format, CategoryFormat)]
@@ -94,7 +94,7 @@ class RowsSource(FileSource):
         shape = row_shape(config.settings)
         rows = 0.0
         for reader in open_readers(config, files):
-            native = native_reader(reader, shape)
+            native = as_native_reader(reader, shape)
             last = native.num_chunks - 1
             # Chunks that can only be decoded in order are read from the first on.
             step = 1 if native.in_file_order else max(1, native.num_chunks // _LOOKED_AT)

@@ -41,7 +41,7 @@ _FLOAT_ID = re.compile(r"[+-]?[0-9]+(?:\.0+|(?:\.[0-9]+)?[eE]\+?[0-9]+)")
 _WHOLE = re.compile(r"\+?(-?)0*([0-9]+)")
 
 
-def spelling_of(text: str) -> str:
+def classify_spelling(text: str) -> str:
     """Returns the name of the way in which a category is spelled, in the plural, as "integers with leading zeros"."""
     bare = text.strip()
     if bare != text:
@@ -49,7 +49,7 @@ def spelling_of(text: str) -> str:
     return next((name for name, pattern in _COMPILED if pattern.fullmatch(bare)), TEXT)
 
 
-def bare_form(text: str) -> str:
+def normalize_text(text: str) -> str:
     """Returns a normal form of a text, which different spellings of the same thing share. It has no spaces around, no
     +, no leading zeros, no separators of thousands and no fraction of 0. Letters are small and composed, digits are of
     one script."""
@@ -78,7 +78,7 @@ class Spellings:
     def add(self, texts: Mapping[str, int]) -> None:
         """Counts texts, each with the number of its entries."""
         for text, count in texts.items():
-            self.counts[spelling_of(text)] += count
+            self.counts[classify_spelling(text)] += count
             self._compare(text)
 
     def add_plain(self, spelling: str, count: int) -> None:
@@ -89,7 +89,7 @@ class Spellings:
 
     def _compare(self, text: str) -> None:
         """Counts the text as one of a pair if an earlier text has the same normal form."""
-        form = bare_form(text)
+        form = normalize_text(text)
         if form not in self._first and len(self._first) < _MOST_COMPARED:
             self._first[form] = text
         first = self._first.get(form, text)
@@ -124,13 +124,13 @@ class Spellings:
         return f"{counts}; {first!r} and {second!r} are two categories{more}"
 
 
-def float_id_of_all(texts: Iterable[str]) -> str | None:
+def find_float_id_column(texts: Iterable[str]) -> str | None:
     """Returns one of the texts if all look like whole numbers that were once floats, as 17.0 or 1.7e+18; else None.
     Ignores words for a missing value, which a program may write between them."""
     example = None
     for text in dict.fromkeys(texts):
         if _FLOAT_ID.fullmatch(text.strip()):
             example = example or text
-        elif spelling_of(text.strip()) != MISSING_WORD:
+        elif classify_spelling(text.strip()) != MISSING_WORD:
             return None
     return example

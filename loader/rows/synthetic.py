@@ -24,7 +24,7 @@ SKEW = 3.0  # category = size * u^SKEW for a uniform u: the first hundredth gets
 SPREAD = 2.0  # standard deviation of the logits, about
 BIAS = -1.0
 VALIDATION = 1 << 40  # the first chunk of validations: more than an epoch has
-MOST_CLASSES = 1024  # a chunk takes memory for a probability of each class and row
+MAX_CLASSES = 1024  # a chunk takes memory for a probability of each class and row
 _PER_QUERY = 10  # consecutive rows with the same query number
 Floats = npt.NDArray[np.float64]
 
@@ -37,9 +37,9 @@ class SyntheticReader:
     def __init__(self, settings: RowsConfig, *, validation: bool = False) -> None:
         """Prepares to draw the rows that the settings describe. `validation`: other rows of the same model. Raises
         ValueError for more than MOST_CLASSES classes."""
-        if settings.label == "class" and settings.num_classes > MOST_CLASSES:
+        if settings.label == "class" and settings.num_classes > MAX_CLASSES:
             raise ValueError(
-                f"data.rows.num_classes: {settings.num_classes}, but rows that are made up have at most {MOST_CLASSES} "
+                f"data.rows.num_classes: {settings.num_classes}, but rows that are made up have at most {MAX_CLASSES} "
                 "classes: lower it, or name files in data.train"
             )
         self._settings = settings

@@ -19,7 +19,7 @@ from loader.files.new_file import NewFile
 from loader.files.paths import find_files
 from loader.files.pipes import OutputPipe, open_output_pipe
 from loader.plugins.error_text import format_error_with_location
-from loader.rows.readers import texts_of, without_labels
+from loader.rows.readers import read_column_texts, without_labels
 from loader.stream.data import Data
 from loader.stream.schema import SparseBatch
 from loader.stream.sequential import read_in_file_order
@@ -109,7 +109,7 @@ def predict_file(
         config = data_config(predictor.members[0], changes, predictor.verb)
         files = identify(find_files(patterns, "--data"))
         data = without_labels(config.data)
-        names = None if ids is None else texts_of(data, files, ids)
+        names = None if ids is None else read_column_texts(data, files, ids)
         with _output(output) as file:
             writer = open_writer(ending, file.write, ids, header=header)
             for numbers in _predictions(predictor, read_in_file_order(Data(data, files, config.run.seed)), uses):

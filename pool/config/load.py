@@ -21,7 +21,7 @@ from pool.config.errors import explained
 from pool.config.tree import Config, config_class
 from pool.config.values import unfit
 from pool.errors import ConfigError
-from pool.task.registry import completed_model, task_module
+from pool.task.registry import complete_model_section, load_task_module
 
 STAGE = "stage"  # key of a recipe's tables (pool/stages), each of which overrides the rest
 T = TypeVar("T", bound=BaseModel)
@@ -104,7 +104,7 @@ def parse_config(tree: Mapping[str, Any], where: str) -> Config:
         raise ConfigError(f"{where}: {error}") from error
     config = _validated(cls, tree, where)
     try:
-        model = completed_model(task_module(task), config.model, config.data.settings)
+        model = complete_model_section(load_task_module(task), config.model, config.data.settings)
     except ValueError as error:
         raise ConfigError(f"{where}: {error}") from None
     config = config.model_copy(update={"model": model})

@@ -29,7 +29,7 @@ from pool.config.sections import (
 from pool.device.names import parse_device
 from pool.errors import ConfigError
 from pool.task.net import Net
-from pool.task.registry import task_module
+from pool.task.registry import load_task_module
 from pool.task.start import model_class
 
 _DEFAULT_SOURCE: str = PoolDataConfig.model_fields["source"].default
@@ -196,7 +196,7 @@ class Config(BaseModel):
 
 def config_class(task: str, source: str = _DEFAULT_SOURCE) -> type[Config]:
     """Returns the class of the config for a task and a source of data. Raises ConfigError."""
-    module = task_module(task)
+    module = load_task_module(task)
     model = model_class(module)
     try:
         data = source_config_class(source, PoolDataConfig)

@@ -25,7 +25,7 @@ from pool.exchange.tensors import all_tensors, carried, replace_tensors, tied_na
 from pool.nn.generators import seed_for
 from pool.optim.buckets import BucketOptimizers
 from pool.optim.joined_state import State
-from pool.task.attributes import attributes, to_device
+from pool.task.attributes import find_attributes, move_to_device
 from pool.task.task import Task
 
 
@@ -118,8 +118,8 @@ class TrainedMember:
         for place, tensor in zip(self._in(step), [*_trained(self._made), *_carried(self._made)], strict=True):
             place.copy_(tensor.detach())
         self._made = None
-        held = attributes(self._task, self._model)
-        to_device(held, self._parameters[0].device)
+        held = find_attributes(self._task, self._model)
+        move_to_device(held, self._parameters[0].device)
         self._bindings = Bindings(self._model, held, weights_change=True)
         for part in self.steps.parts:
             part.forget()

@@ -15,7 +15,7 @@ from pool.export.load import Trained, load_trained
 from pool.export.member import NEWEST, Choice
 from pool.export.onnx import SUFFIX, write_onnx
 from pool.run_folder.strict_json import printable
-from pool.task.registry import task_module
+from pool.task.registry import load_task_module
 from pool.task.task import HeaderTask, ReorderingTask
 
 DESCRIPTION = "Trained with sparsepool."  # of a network that has no description of its own
@@ -48,7 +48,7 @@ def export_checkpoint(
     """
     trained = load_trained(where, task, choice)
     source = None if header is None else header_path(output, header)
-    suffix = SUFFIX if onnx else getattr(task_module(trained.name), "EXPORT_SUFFIX", "")
+    suffix = SUFFIX if onnx else getattr(load_task_module(trained.name), "EXPORT_SUFFIX", "")
     if suffix:
         check_output_ending(output, "ONNX models" if onnx else f"files of the task {printable(trained.name)}", [suffix])
     for path in filter(None, (output, source)):

@@ -28,7 +28,7 @@ class DataPlan:
     num_chunks: Mapping[Purpose, int]  # of streams that compare their chunks
 
 
-def look_at(start: PlannerStart) -> DataPlan:
+def plan_data(start: PlannerStart) -> DataPlan:
     """Opens each stream of the data once. Returns what the run needs to know about it.
 
     Raises ConfigError for settings that the source can't serve and for errors of its code. Raises DataError for a

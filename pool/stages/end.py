@@ -33,7 +33,7 @@ from pool.stages.recipe import Stage
 from pool.stages.stage_run import StageRun
 from pool.supervisor.processes.program import ended
 from pool.supervisor.resources.run_folder import locked
-from pool.task.registry import task_module
+from pool.task.registry import load_task_module
 
 RECORD = "stage.json"
 LOG = "test.log"
@@ -155,7 +155,7 @@ def _test_key(stage: Stage, network: Path) -> str:
 def _write_network(run: StageRun, say: Callable[[str], object]) -> Path:
     """Exports the stage's network to its folder and records it. Returns its path."""
     stage, folder = run.stage, run.folder
-    suffix = task_module(stage.config.task).EXPORT_SUFFIX  # type: ignore[attr-defined]  # `recipe` has checked it
+    suffix = load_task_module(stage.config.task).EXPORT_SUFFIX  # type: ignore[attr-defined]  # `recipe` has checked it
     files.sweep(folder)  # files of an earlier process that was killed
     beside = temporary_path(folder / "network")
     try:

@@ -29,7 +29,7 @@ from pool.supervisor.listeners import Action, SendRoster
 from pool.supervisor.prepare.run_plan import RunPlan
 from pool.supervisor.processes.program import Program, ended
 from pool.supervisor.resources.run_folder import RunFolder
-from pool.task.registry import task_module
+from pool.task.registry import load_task_module
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ class NumberedNets:
         self._saved = run.saved
         members = range(len(run.planned.plans))
         self._members: Sequence[int | None] = members if len(members) > 1 else [None]
-        self._suffix = getattr(task_module(self._task), "EXPORT_SUFFIX", "")
+        self._suffix = getattr(load_task_module(self._task), "EXPORT_SUFFIX", "")
         self._jobs: dict[str, _Job] = {}  # jobs that run now, by name
         self._numbers: NetNumbers | None = None  # not yet confirmed by the coordinator
         self._stopped = False

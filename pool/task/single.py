@@ -34,7 +34,7 @@ class SingleTask:
         return self._task(model, loss) if _takes_settings(self._task) else self._task()
 
 
-def as_module(task: Any) -> Any:
+def wrap_single_task(task: Any) -> Any:
     """Returns `task` wrapped in a SingleTask if it is a task or a class of tasks. Returns anything else, such as a
     module, as it is."""
     is_task = not isinstance(task, ModuleType) and hasattr(task, "build_model") and not hasattr(task, "create_task")

@@ -35,7 +35,7 @@ from pool.nn.batch import TensorBatch
 from pool.nn.generators import seed_for
 from pool.nn.sparse_linear import SparseLinear
 from pool.protocol.messages import Assignment, Outcome
-from pool.task.attributes import to_device
+from pool.task.attributes import move_to_device
 from pool.task.task import Progress
 from pool.telemetry.trace import Trace
 from pool.worker.batches import Batches, LoadedBatch
@@ -96,7 +96,7 @@ class Computer:
         self._model = joined_model([member.model for member in self._members])
         self._exchange = join(self._model, self._device)
         for member in self._members:
-            to_device(member.attributes, self._device)
+            move_to_device(member.attributes, self._device)
         self._execution: Execution = OneByOne(self._members, self._device)
         self.how = ""  # one line for the user: how several members are computed, and why so
         if len(self._members) > 1:

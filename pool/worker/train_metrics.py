@@ -14,7 +14,7 @@ from loader.stream.schema import BatchSchema
 from pool.ensemble.member import Member
 from pool.metrics.layout import NOTHING, Measured
 from pool.metrics.numbers import numbers_of
-from pool.task.factory import metrics_of
+from pool.task.factory import task_metrics
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,6 @@ class TrainMetrics:
         measure(arrays)
         numbers: list[float] = []
         for number, (member, own) in enumerate(zip(members, arrays, strict=True)):
-            values = numbers_of(metrics_of(member.task, schema), own)
+            values = numbers_of(task_metrics(member.task, schema), own)
             numbers += [math.nan if number in frozen else values[name] for name, _ in self.measured.metrics]
         return tuple(numbers)

@@ -48,7 +48,7 @@ class FeatureStatistics(Statistics):
         ]
 
 
-def statistics(path: Path, chunks: Chunks) -> FeatureStatistics:
+def compute_statistics(path: Path, chunks: Chunks) -> FeatureStatistics:
     """Reads every row of a file and returns its statistics. Raises DataError at damage."""
     entries = features = longest = 0
     numbers: list[int] = []  # smallest and largest number so far

@@ -15,13 +15,13 @@ Chunks = Iterable[
 ]  # rows with `label`, `features`, and perhaps `qid`; the fault that follows them, or None
 
 
-def counts(chunks: Chunks) -> Iterator[tuple[int, DataError | None]]:
+def count_rows(chunks: Chunks) -> Iterator[tuple[int, DataError | None]]:
     """Yields the number of rows in each chunk, with the fault that follows them or None."""
     for rows, error in chunks:
         yield len(rows.dense["label"]), error
 
 
-def dump(chunks: Chunks, limit: int | None = None) -> Iterator[bytes]:
+def format_rows(chunks: Chunks, limit: int | None = None) -> Iterator[bytes]:
     """Yields rows as text, one line a row, in blocks of whole lines. Raises DataError at damage, after the rows before
     it."""
     left = limit

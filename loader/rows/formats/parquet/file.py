@@ -16,21 +16,21 @@ from loader.errors import DataError
 from loader.files.identity import identify
 from loader.formats.file_tools import VerifyResult
 from loader.formats.format import OnProgress
-from loader.rows.formats.parquet.reader import ask, read_group
+from loader.rows.formats.parquet.reader import query_file, read_row_group
 from loader.rows.spellings import INTEGER
 from loader.rows.statistics.columns import Column, ColumnStatistics
-from loader.rows.statistics.verdict import verdict
+from loader.rows.statistics.verify import verify_rows
 
 _DUMPED = 1000  # rows that are printed at once
 
 
-def groups(path: Path, progress: OnProgress | None = None) -> Iterator[Any]:
+def read_row_groups(path: Path, progress: OnProgress | None = None) -> Iterator[Any]:
     """Yields the file's schema, and then the table of each row group. Raises DataError."""
     (file,) = identify([path])
-    count, schema = ask(file, lambda opened: (opened.num_row_groups, opened.schema_arrow))
+    count, schema = query_file(file, lambda opened: (opened.num_row_groups, opened.schema_arrow))
     yield schema
     for group in range(count):
-        yield ask(file, partial(read_group, group=group))
+        yield query_file(file, partial(read_row_group, group=group))
         if progress is not None:
             progress(file.size * (group + 1) // count, file.size)
 
@@ -39,17 +39,17 @@ def verify(path: Path, progress: OnProgress | None) -> VerifyResult:
     """Reads every row of a file, up to the first damage, and returns the result."""
 
     def counts() -> Iterator[tuple[int, DataError | None]]:
-        there = groups(path, progress)
+        there = read_row_groups(path, progress)
         next(there)
         for table in there:
             yield table.num_rows, None
 
-    return verdict(str(path), counts())
+    return verify_rows(str(path), counts())
 
 
 def inspect(path: Path, progress: OnProgress | None) -> ColumnStatistics:
     """Reads every row of a file and returns statistics of its columns. Raises DataError."""
-    there = groups(path, progress)
+    there = read_row_groups(path, progress)
     columns = [Column(name) for name in next(there).names]
     entries = 0
     for table in there:
@@ -61,7 +61,7 @@ def inspect(path: Path, progress: OnProgress | None) -> ColumnStatistics:
 
 def dump(path: Path, limit: int | None) -> Iterator[bytes]:
     """Yields the rows as JSON objects, one line a row, in blocks of whole lines. Raises DataError."""
-    there = groups(path)
+    there = read_row_groups(path)
     next(there)
     left = limit
     for table in there:

@@ -17,7 +17,7 @@ from pool.config.load import load_config
 from pool.errors import ConfigError, PoolError
 from pool.export.member import NEWEST, Choice
 from pool.run_folder.strict_json import printable
-from pool.task.registry import TASKS, task_module
+from pool.task.registry import TASKS, load_task_module
 from pool.tasks.chess.network import Evaluation, Family, FileNetwork, Network, NetworkTask
 from pool.tasks.chess.positions import Block, Position
 from pool.tasks.chess.quantization import Ints
@@ -81,7 +81,7 @@ def families() -> dict[str, Family]:
 
 def _families() -> Iterator[tuple[str, Family]]:
     for name in TASKS.bundled:
-        module = getattr(task_module(name), "NETWORKS", None)
+        module = getattr(load_task_module(name), "NETWORKS", None)
         if module is not None:
             yield name, cast(Family, import_object(module, ours=True))
 

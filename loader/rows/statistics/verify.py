@@ -8,7 +8,7 @@ from loader.errors import DataError
 from loader.formats.file_tools import VerifyResult
 
 
-def verdict(path: str, counts: Iterable[tuple[int, DataError | None]]) -> VerifyResult:
+def verify_rows(path: str, counts: Iterable[tuple[int, DataError | None]]) -> VerifyResult:
     """Counts the rows of a file up to the first damage, and returns the result for `loader verify`. `counts`: for
     each part of the file the number of rows, and the fault that follows them or None. Iterating over it may raise
     DataError."""
