@@ -20,9 +20,11 @@ def escape_to_one_line(text: str) -> str:
 
 def has_error_number(error: BaseException | None, numbers: Collection[int]) -> bool:
     """Tells whether an error, or one that caused it, is an OSError with one of these error numbers."""
-    while error is not None and not (isinstance(error, OSError) and error.errno in numbers):
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in numbers:
+            return True
         error = error.__cause__ or error.__context__
-    return error is not None
+    return False
 
 
 class DataError(ValueError):
@@ -32,8 +34,8 @@ class DataError(ValueError):
         self.file = str(file)
         self.offset = offset  # bytes from the start of the file; None if it is about the whole file
         self.reason = reason
-        where = self.file if offset is None else f"{self.file}: offset {offset}"
-        super().__init__(escape_to_one_line(f"{where}: {reason}"))
+        location = self.file if offset is None else f"{self.file}: offset {offset}"
+        super().__init__(escape_to_one_line(f"{location}: {reason}"))
 
 
 class DataChangedError(DataError):
@@ -62,7 +64,7 @@ class InterruptedBySignalError(CommandError):
     def __init__(self, number: signal.Signals) -> None:
         self.number = number
         self.exit_code = EXIT_SIGNALLED + number
-        super().__init__(f"interrupted by {number.name}" if number is not signal.SIGINT else "interrupted")
+        super().__init__("interrupted" if number is signal.SIGINT else f"interrupted by {number.name}")
 
 
 class EngineError(CommandError):

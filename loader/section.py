@@ -30,7 +30,10 @@ class Effect(Enum):
     @classmethod
     def of(cls, field: FieldInfo) -> Effect:
         """Returns the effect that the key's field declares, RESULT by default."""
-        return next((entry for entry in field.metadata if isinstance(entry, cls)), cls.RESULT)
+        for annotation in field.metadata:
+            if isinstance(annotation, cls):
+                return annotation
+        return cls.RESULT
 
 
 class WrongKeyError(ValueError):
@@ -67,15 +70,15 @@ class Section(BaseModel):
         return next((key for key in keys if key in self.model_fields_set), keys[0])
 
 
-def find_section_problem(found: object) -> str:
-    """Returns why `found` can't be the class of a section whose keys all have defaults; an empty text if it can.
+def find_section_problem(candidate: object) -> str:
+    """Returns why `candidate` can't be the class of a section whose keys all have defaults; an empty text if it can.
 
     A key's default must be one that the section itself accepts, since every process reads it as JSON.
     """
-    if not (isinstance(found, type) and issubclass(found, Section)):
-        return f" must be a class made from loader.Section, not {reprlib.repr(found)}"
+    if not (isinstance(candidate, type) and issubclass(candidate, Section)):
+        return f" must be a class made from loader.Section, not {reprlib.repr(candidate)}"
     try:
-        found.model_validate_json(found().model_dump_json(warnings=False))
+        candidate.model_validate_json(candidate().model_dump_json(warnings=False))
     except ValidationError as error:
         first = error.errors()[0]
         return f".{'.'.join(map(str, first['loc']))}: has no good default: {first['msg']}"
@@ -87,9 +90,10 @@ def find_section_problem(found: object) -> str:
 def describe_first_problem(error: ValidationError) -> tuple[tuple[str, ...], str]:
     """Returns the first problem of a pydantic error: the path of the key, and what is wrong with it."""
     problems = error.errors()
-    # The garbage collector does not see into pydantic's errors: through these, all callers' frames would stay.
-    for cause in (problem["ctx"]["error"] for problem in problems if problem["type"] == "value_error"):
-        cause.__traceback__ = None
+    for problem in problems:
+        if problem["type"] == "value_error":
+            # The garbage collector does not see into pydantic's errors: the traceback would keep all callers' frames.
+            problem["ctx"]["error"].__traceback__ = None
     first = problems[0]
     reason = first["ctx"]["error"] if first["type"] == "value_error" else first["msg"]
     return tuple(map(str, first["loc"])), str(reason)

@@ -17,7 +17,9 @@ def check_output_ending(path: Path, content: str, endings: Sequence[str]) -> str
     ending = path.suffix.lower()
     if not ending or ending in endings:
         return ending
-    listed = " or ".join(filter(None, [", ".join(endings[:-1]), endings[-1]]))
+    listed = endings[-1]
+    if len(endings) > 1:
+        listed = f"{', '.join(endings[:-1])} or {listed}"
     raise UsageError(
         f"{path}: {content} end in {listed}, and {path.suffix} is something else; name it "
         f"{path.with_suffix(endings[0]).name}"

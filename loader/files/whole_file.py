@@ -38,19 +38,19 @@ def write_atomically(path: Path, data: bytes, check: Callable[[Path], object] | 
     """
     if path.exists() and not path.is_file() and not path.is_dir():  # a device or pipe would be replaced by a file
         raise OSError(errno.EINVAL, "it is not a regular file", str(path))
-    beside = temporary_path(path)
+    temporary = temporary_path(path)
     try:
-        descriptor = create_file(beside)
+        descriptor = create_file(temporary)
         try:
             with os.fdopen(descriptor, "wb") as stream:
                 stream.write(data)
                 stream.flush()
                 os.fsync(stream.fileno())
             if check is not None:
-                check(beside)
-            beside.replace(path)
+                check(temporary)
+            temporary.replace(path)
         finally:
-            beside.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
         sync_folder(path.parent)
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from None

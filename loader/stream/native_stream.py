@@ -45,7 +45,7 @@ class NativeStream:
             config, seed, measure_components(source, components, config.num_threads), validation=validation
         )
         self._pipeline = _native.Pipeline(source, settings)
-        # A thread that waits for the GIL when the interpreter goes would never come back.
+        # A native thread that waits for the GIL while the interpreter shuts down would never return.
         weakref.finalize(self, self._pipeline.close)
 
     @property
@@ -59,10 +59,10 @@ class NativeStream:
         self._pipeline.attach(list(slots))
 
     def seek(self, cursor: Cursor) -> None:
-        place = (cursor.batch, cursor.epoch, cursor.window, cursor.entry)
-        if min(place) < 0:
+        position = (cursor.batch, cursor.epoch, cursor.window, cursor.entry)
+        if min(position) < 0:
             raise ValueError(f"{cursor} is no cursor: its numbers are 0 or more")
-        self._pipeline.seek(place)
+        self._pipeline.seek(position)
 
     def give(self, slot: int) -> None:
         self._pipeline.give(slot)
@@ -71,11 +71,12 @@ class NativeStream:
         self._pipeline.give(slot, pass_over=True)
 
     def take(self) -> Filled | None:
-        taken = self._pipeline.take()
-        if taken is None:
+        finished = self._pipeline.take()
+        if finished is None:
             return None
-        slot, here, then = taken
-        return Filled(slot, here[0], Cursor(*here), Cursor(*then))
+        slot, begin, end = finished
+        cursor = Cursor(*begin)
+        return Filled(slot, cursor.batch, cursor, next_cursor=Cursor(*end))
 
     def skipped(self) -> Sequence[SkippedData]:
         return [SkippedData(*kind, chunk=chunk) for chunk, kind in self._pipeline.take_skipped()]

@@ -1,7 +1,7 @@
 """Reads the first pass of a stream as one that ends: every sample once, and the remaining samples as a shorter last
 batch.
 
-A stream goes on from pass to pass in batches of one size. So the whole batches come from one stream, and the remaining
+A stream goes on from pass to pass in batches of one size. So the full batches come from one stream, and the remaining
 samples are the only batch of a second stream, whose batch_size is their number. That batch is laid out in its slot as
 the schema of the smaller batch_size says. Both streams read in the order of the files, so the second can begin where
 the first has ended.
@@ -24,20 +24,20 @@ class SinglePass:
 
     def __init__(self, data: Data, samples: int) -> None:
         """Opens the streams. `samples`: number of samples in a pass (`Data.count_samples`). Raises as `Data.open`."""
-        self._whole, left = divmod(samples, data.config.batch_size)
+        self._num_full_batches, num_remaining = divmod(samples, data.config.batch_size)
         data = data.with_settings(shuffle=False, tail="flow")
-        self._body = data.open()
-        self._rest: Stream | None = None
-        if left:
+        self._full_stream = data.open()
+        self._last_stream: Stream | None = None
+        if num_remaining:
             try:
-                self._rest = data.with_settings(batch_size=left).open()
+                self._last_stream = data.with_settings(batch_size=num_remaining).open()
             except BaseException:
-                self._body.close()
+                self._full_stream.close()
                 raise
-        self.schema = self._body.schema
-        self._next = 0  # number of the batch that the next given slot is for
-        self._slot: int | None = None  # slot for the last, shorter batch, if it has been given
-        self._begin: Cursor | None = None  # where the last, shorter batch begins, once it is known
+        self.schema = self._full_stream.schema
+        self._next_batch = 0  # number of the batch that the next given slot is for
+        self._last_slot: int | None = None  # slot for the last, shorter batch, if it has been given
+        self._last_cursor: Cursor | None = None  # where the last, shorter batch begins, once that has been read
         self._reported: set[tuple[int | None, str]] = set()  # (chunk, kind) of faults that `skipped` has returned
         self._poll = select.epoll()
         for stream in self.streams:
@@ -45,8 +45,10 @@ class SinglePass:
 
     @property
     def streams(self) -> tuple[Stream, ...]:
-        """The stream of whole batches, and that of the remaining samples if there are any."""
-        return (self._body,) if self._rest is None else (self._body, self._rest)
+        """The stream of full batches, and that of the remaining samples if there are any."""
+        if self._last_stream is None:
+            return (self._full_stream,)
+        return self._full_stream, self._last_stream
 
     def attach(self, slots: Sequence[Slot]) -> None:
         for stream in self.streams:
@@ -55,31 +57,36 @@ class SinglePass:
     def seek(self, cursor: Cursor) -> None:
         for stream in self.streams:  # both, since each may hold slots, which are the caller's again
             stream.seek(cursor)
-        self._next, self._slot = cursor.batch, None
-        self._begin = cursor if cursor.batch == self._whole else None
+        self._next_batch = cursor.batch
+        self._last_slot = None
+        self._last_cursor = cursor if cursor.batch == self._num_full_batches else None
 
     def give(self, slot: int) -> None:
-        number, self._next = self._next, self._next + 1
-        if number < self._whole:
-            self._body.give(slot)
-        elif number == self._whole and self._rest is not None:
-            self._slot = slot
-            self._fill_rest()
+        batch = self._next_batch
+        self._next_batch += 1
+        if batch < self._num_full_batches:
+            self._full_stream.give(slot)
+        elif batch == self._num_full_batches and self._last_stream is not None:
+            self._last_slot = slot
+            self._fill_last_batch()
 
     def take(self) -> Filled | None:
-        filled = self._body.take()
+        filled = self._full_stream.take()
         if filled is None:
-            return None if self._rest is None else self._rest.take()
-        if filled.batch == self._whole - 1:
-            self._begin = filled.next_cursor
-            self._fill_rest()
+            return None if self._last_stream is None else self._last_stream.take()
+        if filled.batch == self._num_full_batches - 1:
+            self._last_cursor = filled.next_cursor
+            self._fill_last_batch()
         return filled
 
     def skipped(self) -> Sequence[SkippedData]:
-        found = [left_out for stream in self.streams for left_out in stream.skipped()]
-        new = [left_out for left_out in found if (left_out.chunk, left_out.kind) not in self._reported]
-        self._reported.update((left_out.chunk, left_out.kind) for left_out in new)
-        return new
+        unreported = []
+        for stream in self.streams:
+            for data in stream.skipped():
+                if (data.chunk, data.kind) not in self._reported:
+                    unreported.append(data)
+        self._reported.update((data.chunk, data.kind) for data in unreported)
+        return unreported
 
     def fileno(self) -> int:
         return self._poll.fileno()
@@ -89,10 +96,9 @@ class SinglePass:
             stream.close()
         self._poll.close()
 
-    def _fill_rest(self) -> None:
-        """Has the second stream fill the last, shorter batch, once its slot and the cursor where it begins are
-        known."""
-        if self._rest is not None and self._slot is not None and self._begin is not None:
-            self._rest.seek(self._begin)
-            self._rest.give(self._slot)
-            self._slot = None
+    def _fill_last_batch(self) -> None:
+        """Starts filling the last, shorter batch as soon as its slot and its cursor are there."""
+        if self._last_stream is not None and self._last_slot is not None and self._last_cursor is not None:
+            self._last_stream.seek(self._last_cursor)
+            self._last_stream.give(self._last_slot)
+            self._last_slot = None

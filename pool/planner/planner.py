@@ -264,9 +264,9 @@ def _built(config: Config, task: Task, *, on_meta: bool) -> nn.Module:
             raise
         log.exception("the model can't be built without numbers")
         raise ConfigError(
-            f"task: {config.task}: {format_error_with_location(error)}; a model of more than {MAX_MODEL_NBYTES >> 20} MiB "
-            "is built without numbers (torch's device meta), so build_model may not read any from a tensor: make them "
-            "with numpy"
+            f"task: {config.task}: {format_error_with_location(error)}; a model of more than "
+            f"{MAX_MODEL_NBYTES >> 20} MiB is built without numbers (torch's device meta), so build_model may not read "
+            "any from a tensor: make them with numpy"
         ) from None
 
 
