@@ -41,13 +41,13 @@ class ChessSource(FileSource):
     family = FAMILY
     samples = "positions"
 
-    def layout(self, config: DataConfig) -> BatchSchema:
+    def batch_layout(self, config: DataConfig) -> BatchSchema:
         return batch_schema(config)
 
-    def readers(self, config: DataConfig, files: Sequence[DataFile]) -> list[Reader]:
+    def open_readers(self, config: DataConfig, files: Sequence[DataFile]) -> list[Reader]:
         return open_readers(config, files)
 
-    def native(self, config: DataConfig, readers: Sequence[Reader], seed: int) -> _native.PositionSource:
+    def native_source(self, config: DataConfig, readers: Sequence[Reader], seed: int) -> _native.PositionSource:
         """Returns the native source, which decodes chunks of the files, filters the positions and writes features into
         batches."""
         schema = batch_schema(config)
@@ -113,7 +113,7 @@ class ChessSource(FileSource):
         """Measures which share of positions the filters keep, on what the stream reads for its first batch. Returns
         None if no batch is complete after 5 seconds."""
         small = config.model_copy(update={"window_chunks": _LOOKED_AT, "batch_size": 16, "threads": 1})
-        with NativeStream(small, batch_schema(small), self.native(small, readers, seed), seed) as stream:
+        with NativeStream(small, batch_schema(small), self.native_source(small, readers, seed), seed) as stream:
             stream.attach(allocate_slots(stream.schema, 1))
             stream.give(0)
             ready = select.poll()

@@ -54,12 +54,12 @@ def show_interruptible_progress(title: str, sources: Sequence[Waiting] = ()) -> 
         for source in sources:
             source.call_while_waiting(interruption.check)
 
-        def tick(done: int, whole: int) -> None:
+        def update(done: int, total: int) -> None:
             interruption.check()
             if progress is not None:
-                progress(done, whole)
+                progress(done, total)
 
-        yield tick
+        yield update
 
 
 @contextmanager
@@ -73,15 +73,15 @@ def show_sample_count(title: str) -> Iterator[Callable[[int], object] | None]:
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    began = time.monotonic()
+    start = time.monotonic()
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(title)
 
-        def show(samples: int) -> None:
-            rate = samples / max(time.monotonic() - began, 1e-9)
+        def update(samples: int) -> None:
+            rate = samples / max(time.monotonic() - start, 1e-9)
             bar.update(task, description=f"{title}: {samples:,} samples, {rate:,.0f}/s")
 
-        yield show
+        yield update
 
 
 def print_table(title: str, rows: list[tuple[str, str]]) -> None:

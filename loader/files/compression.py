@@ -51,6 +51,6 @@ def describe_compression(files: Sequence[DataFile], samples: str) -> Sequence[st
     if not compressed_nbytes:
         return ()
     return (
-        f"{compressed_nbytes / 1e6:,.1f} MB of files are compressed: {samples} are read in the order of the files, and shuffled "
-        "within data.window_chunks only; when the feeder is restarted it decodes a file again up to its place",
+        f"{compressed_nbytes / 1e6:,.1f} MB of files are compressed: {samples} are read in the order of the files, and "
+        "shuffled within data.window_chunks only; when the feeder is restarted it decodes a file again up to its place",
     )

@@ -17,18 +17,18 @@ Fault = tuple[str, str, int | None, Literal["damaged", "changed", "unreadable"]]
 def describe_fault(error: BaseException, reader: Reader, chunk: int) -> Fault:
     """Describes the error that reading a chunk has raised: (file, reason, offset, kind). An error that is neither about
     data nor about files is logged with its traceback, as it is probably a mistake in the reader."""
+    if isinstance(error, DataChangedError):
+        return error.file, error.reason, error.offset, "changed"
     if isinstance(error, DataError):
-        return error.file, error.reason, error.offset, "changed" if isinstance(error, DataChangedError) else "damaged"
+        return error.file, error.reason, error.offset, "damaged"
     if isinstance(error, OSError):
         return str(error.filename or reader.name), error.strerror or str(error), None, "unreadable"
     log.error("chunk %d of %s can't be read", chunk, reader.name, exc_info=error)
-    place = chunk_label(reader, chunk)
-    return (
-        chunk_file_name(reader, chunk),
-        f"{place}: {format_error_with_location(error)}" if place else format_error_with_location(error),
-        None,
-        "unreadable",
-    )
+    reason = format_error_with_location(error)
+    label = chunk_label(reader, chunk)
+    if label:
+        reason = f"{label}: {reason}"
+    return chunk_file_name(reader, chunk), reason, None, "unreadable"
 
 
 def chunk_file_name(reader: Reader, chunk: int) -> str:

@@ -18,12 +18,12 @@ from types import FrameType, ModuleType
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120 (pathlib may not be ours yet)
 _ROOT = os.path.dirname(_PACKAGE)  # noqa: PTH120
-_OURS = tuple(os.path.join(_ROOT, package, "") for package in ("loader", "pool", "sparsepool"))  # noqa: PTH118
-_PYTHONS = os.path.join(os.path.dirname(os.__file__), "")  # noqa: PTH118, PTH120
+_PROJECT_FOLDERS = tuple(os.path.join(_ROOT, package, "") for package in ("loader", "pool", "sparsepool"))  # noqa: PTH118
+_STANDARD_LIBRARY = os.path.join(os.path.dirname(os.__file__), "")  # noqa: PTH118, PTH120
 
 
 def is_project_file(file: str) -> bool:
-    return file.startswith(_OURS)
+    return file.startswith(_PROJECT_FOLDERS)
 
 
 def is_installed_library_file(file: str) -> bool:
@@ -32,7 +32,7 @@ def is_installed_library_file(file: str) -> bool:
 
 
 def is_standard_library_file(file: str) -> bool:
-    return file.startswith((_PYTHONS, "<frozen ")) and not is_installed_library_file(file)
+    return file.startswith((_STANDARD_LIBRARY, "<frozen ")) and not is_installed_library_file(file)
 
 
 def is_run_from_checkout() -> bool:
@@ -56,28 +56,40 @@ def remove_current_folder_from_path() -> None:
 def allow_import_from_current_folder(module: str) -> None:
     """Lets Python import `module`, which a setting names, from the current folder, and whatever the user's files there
     import."""
-    finder = next((each for each in sys.meta_path if isinstance(each, _CurrentFolder)), None)
-    if finder is None and (folder := _current_folder()) is not None:
-        finder = _CurrentFolder(folder)
-        sys.meta_path.append(finder)
+    finder = _current_folder_finder()
     if finder is not None:
-        finder.named.add(module.partition(".")[0])
+        finder.allowed_packages.add(module.partition(".")[0])
 
 
-class _CurrentFolder:
+def _current_folder_finder() -> _CurrentFolderFinder | None:
+    """Returns the import finder for the current folder, and installs one if there is none. Returns None if the folder
+    has been deleted."""
+    for finder in sys.meta_path:
+        if isinstance(finder, _CurrentFolderFinder):
+            return finder
+    folder = _current_folder()
+    if folder is None:
+        return None
+    new_finder = _CurrentFolderFinder(folder)
+    sys.meta_path.append(new_finder)
+    return new_finder
+
+
+class _CurrentFolderFinder:
     """An import finder for the current folder, which Python asks when no other finder knows a module."""
 
     def __init__(self, folder: str) -> None:
-        self.named: set[str] = set()
+        self.allowed_packages: set[str] = set()  # top-level names that settings use
         self._folder = folder
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        if path is None and (name in self.named or _asked_by_user(sys._getframe(1))):
+        is_top_level = path is None
+        if is_top_level and (name in self.allowed_packages or _is_imported_by_user(sys._getframe(1))):
             return PathFinder.find_spec(name, [self._folder], target)
         return None
 
 
-def _asked_by_user(frame: FrameType | None) -> bool:
+def _is_imported_by_user(frame: FrameType | None) -> bool:
     """Tells whether the import statement that this frame executes is in a user's file."""
     while frame is not None and is_standard_library_file(frame.f_code.co_filename):  # frames of importlib
         frame = frame.f_back

@@ -55,13 +55,13 @@ def read_column_texts(config: DataConfig, files: Sequence[DataFile], column: str
     """
     if not isinstance(config.settings, RowsConfig):
         raise ValueError(f"--id {column}: samples of data.source = {config.source} have no columns with names")
-    formats = [(file, readers.resolve_file_format(config, file, FAMILY)) for file in files]
-    for file, found in formats:
-        if not isinstance(found, ColumnFormat):
+    formats = []
+    for file in files:
+        file_format = readers.resolve_file_format(config, file, FAMILY)
+        if not isinstance(file_format, ColumnFormat):
             raise ValueError(f"--id {column}: {file.path} has no columns with names, as csv and parquet have")
-    return itertools.chain.from_iterable(
-        found.texts(config, file, column) for file, found in formats if isinstance(found, ColumnFormat)
-    )
+        formats.append((file, file_format))
+    return itertools.chain.from_iterable(file_format.texts(config, file, column) for file, file_format in formats)
 
 
 def as_native_reader(reader: Reader, shape: _native.RowShape) -> _native.RowReader:

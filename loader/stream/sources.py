@@ -48,7 +48,7 @@ def create_source(name: str) -> Source:
     factory = SOURCES.find(name)
     problem = find_call_problem(factory, ())
     if problem:
-        raise ValueError(f"data.source: {name} {problem}; allowed: {SOURCES.form}")
+        raise ValueError(f"data.source: {name} {problem}; allowed: {SOURCES.custom_form}")
     _check_methods_are_defined(name, factory)
     try:
         source = factory()

@@ -62,5 +62,5 @@ def factory_of(name: str) -> Callable[[Path], Sink]:
         raise ValueError(f"run.sinks: {name} is not installed: pip install 'sparsepool[{name}]'")
     factory = SINKS.find(name)
     if problem := find_call_problem(factory, ("run_dir",)):
-        raise ValueError(f"run.sinks: {name} {problem}; allowed: {', '.join(SINKS.bundled)}, or {SINKS.form}")
+        raise ValueError(f"run.sinks: {name} {problem}; allowed: {', '.join(SINKS.bundled)}, or {SINKS.custom_form}")
     return cast(Callable[[Path], Sink], factory)

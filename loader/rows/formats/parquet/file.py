@@ -66,7 +66,7 @@ def dump(path: Path, limit: int | None) -> Iterator[bytes]:
     left = limit
     for table in there:
         for batch in table.slice(0, left).to_batches(_DUMPED):
-            lines = (json_line(row, ascii_only=False, other=str) for row in _printable(batch).to_pylist())
+            lines = (json_line(row, ascii_only=False, convert=str) for row in _printable(batch).to_pylist())
             yield "".join(lines).encode()
         if left is not None:
             left -= min(left, table.num_rows)
