@@ -33,11 +33,11 @@ from pool.checkpoint.fingerprint import (
 from pool.config.sections import OptimizerConfig
 from pool.config.tree import Config
 from pool.device.names import Device, parse_device
-from pool.device.precision import DenseProducts, unusual_arithmetic
+from pool.device.precision import DenseProducts, describe_changed_arithmetic
 from pool.ensemble.execution_choice import RULE
 from pool.ensemble.member import Member
 from pool.errors import RunError
-from pool.exchange.layout import prefix
+from pool.exchange.layout import member_prefix
 from pool.exchange.plan import Plan
 from pool.kernels.cuda.launcher import computing_with
 from pool.protocol.identity import Peer
@@ -129,14 +129,14 @@ def check_members(
 
 def _arithmetic(dense_products: DenseProducts) -> dict[str, str]:
     """Returns torch's settings of arithmetic as an entry, or nothing if all are torch's defaults."""
-    unusual = unusual_arithmetic(dense_products)
+    unusual = describe_changed_arithmetic(dense_products)
     return {ARITHMETIC: unusual} if unusual else {}
 
 
 def _constants(of_members: Sequence[Mapping[str, str]]) -> dict[str, str]:
     """Returns the digests of the members' constants as one entry, or nothing if they have none."""
     texts = [
-        f"{prefix(m, len(of_members))}{path} {digest}"
+        f"{member_prefix(m, len(of_members))}{path} {digest}"
         for m, constants in enumerate(of_members)
         for path, digest in constants.items()
     ]

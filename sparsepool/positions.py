@@ -13,12 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from loader import _native
-from loader.chess.filters import MOVE, FilterConfig, needs
+from loader.chess.filters import MOVE, FilterConfig, filter_needs
 from loader.chess.filters.where import compile_condition
-from loader.chess.positions.format import PositionFormat, lost, named_format, target_of
-from loader.chess.positions.input import Piece, SourceFile, open_sources
-from loader.chess.positions.output import Output, check_free
-from loader.chess.positions.table import Table, dtype_of, lacked_by, read_table, rows_of
+from loader.chess.positions.format import PositionFormat, lost_parts, named_format, target_from_name
+from loader.chess.positions.input import SourceChunk, SourceFile, open_sources
+from loader.chess.positions.output import Output, check_output
+from loader.chess.positions.table import Table, dtype_of, missing_parts, read_table, rows_of
 from loader.cores import allowed_cores
 from loader.formats.parallel import map_in_order
 from sparsepool.errors import SparsepoolError, translate_errors
@@ -84,7 +84,7 @@ class Positions:
         """
         source = self._source
         with translate_errors():
-            needed = needs(FilterConfig(skip_no_score=False, where=condition))
+            needed = filter_needs(FilterConfig(skip_no_score=False, where=condition))
             for need in needed:
                 if need.part in source.format.lacks:
                     raise ValueError(f"where: {need}, which {self.format} does not have ({source.path})")
@@ -120,12 +120,12 @@ class Positions:
             return total
         return sum(map(len, self))
 
-    def _read(self, piece: Piece) -> Table:
+    def _read(self, piece: SourceChunk) -> Table:
         return read_table(*piece, self.dtype, self._conditions)
 
-    def _count(self, piece: Piece) -> int:
+    def _count(self, piece: SourceChunk) -> int:
         file, chunk = piece
-        judged = file.judged(chunk)
+        judged = file.check_chunk(chunk)
         if judged.damage is not None:
             raise judged.damage
         return judged.entries
@@ -151,8 +151,8 @@ def write(
     Raises SparsepoolError.
     """
     with translate_errors():
-        target = target_of(Path(path), format)
-        check_free(Path(path), 0)
+        target = target_from_name(Path(path), format)
+        check_output(Path(path), 0)
     return PositionWriter(Output(Path(path), target), lossy=lossy)
 
 
@@ -180,7 +180,7 @@ class PositionWriter:
         """
         with translate_errors():
             rows = rows_of(positions)
-            self._check_parts(PositionFormat("array", lacked_by(positions)))
+            self._check_parts(PositionFormat("array", missing_parts(positions)))
             before = self.count
             refused = cast("tuple[int, str] | None", _native.add_rows(self._encoder, rows))
             if refused is not None:
@@ -192,7 +192,7 @@ class PositionWriter:
         """Raises ValueError if positions with the fields of `array` would lose some in this format, unless lossy, or
         lack the moves that it needs."""
         format = self._format
-        if (gone := lost(array, format)) and not self._lossy:
+        if (gone := lost_parts(array, format)) and not self._lossy:
             raise ValueError(
                 f"{format.name} has no room for the {', '.join(gone)} of positions; lossy=True leaves it out"
             )

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from loader.stream.schema import BatchSchema, SparseBatch
-from pool.device.event_waiter import Arrivals, Event, host_event
-from pool.device.timeline import COPIES_IN, Bars, NoBars
+from pool.device.event_waiter import Event, EventWaiter, record_host_event
+from pool.device.timeline import COPIES_IN, NoTimeline, Timeline
 from pool.nn.batch import SparseInput, TensorBatch
 
 Slot = npt.NDArray[np.uint8]
@@ -22,11 +22,13 @@ class DeviceBatches:
     """Implements `pool.worker.batches.Batches` on a device. The batch's tensors are views of a copy of its ring
     slot."""
 
-    def __init__(self, schema: BatchSchema, device: torch.device, arrivals: Arrivals, bars: Bars | None = None) -> None:
+    def __init__(
+        self, schema: BatchSchema, device: torch.device, event_waiter: EventWaiter, timeline: Timeline | None = None
+    ) -> None:
         self._schema = schema
-        self._bars = bars or NoBars()
+        self._timeline = timeline or NoTimeline()
         self._device = device
-        self._arrivals = arrivals
+        self._event_waiter = event_waiter
         self._stream = torch.Stream(device=device)
 
     def take(self, slot: Slot, schema: BatchSchema | None = None) -> OnDevice:
@@ -34,20 +36,22 @@ class DeviceBatches:
         batch's own, if it differs."""
         batch = SparseBatch.view(schema or self._schema, slot)
         used = max(_begin(array, slot) + array.nbytes for array in _arrays(batch))
-        begun = self._bars.begin(self._stream)
+        span = self._timeline.start_span(self._stream)
         with self._stream:
             memory = torch.empty(used, dtype=torch.uint8, device=self._device)
             memory.copy_(torch.from_numpy(slot[:used]), non_blocking=True)
-        self._bars.end(begun, COPIES_IN, "batch", batch=batch.number)
+        self._timeline.end_span(span, COPIES_IN, "batch", batch=batch.number)
         copied = self._stream.record_event()
-        return OnDevice(_placed(batch, slot, memory), memory, copied, host_event(self._stream), self._arrivals)
+        return OnDevice(
+            _placed(batch, slot, memory), memory, copied, record_host_event(self._stream), self._event_waiter
+        )
 
 
 class OnDevice:
     """A batch that is being copied to the device. Implements `LoadedBatch`."""
 
     def __init__(
-        self, batch: TensorBatch, memory: Tensor, copied: torch.Event, read: Event, arrivals: Arrivals
+        self, batch: TensorBatch, memory: Tensor, copied: torch.Event, read: Event, event_waiter: EventWaiter
     ) -> None:
         """Describes the copy. `memory`: the copied slot, uint8; `copied`, `read`: events after the copy, for streams
         and for threads, after which nothing reads the slot."""
@@ -55,15 +59,15 @@ class OnDevice:
         self._memory = memory
         self._copied = copied
         self._read = read
-        self._arrivals = arrivals
+        self._event_waiter = event_waiter
 
     def when_read(self, done: Callable[[], object]) -> None:
-        self._arrivals.when(self._read, done)
+        self._event_waiter.call_after(self._read, done)
 
     def for_current_stream(self) -> TensorBatch:
-        here = torch.accelerator.current_stream(self._memory.device)
-        here.wait_event(self._copied)
-        self._memory.record_stream(here)
+        current = torch.accelerator.current_stream(self._memory.device)
+        current.wait_event(self._copied)
+        self._memory.record_stream(current)
         return self.batch
 
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from loader.plugins.error_text import PluginError, definition_location
 from pool.device.precision import arithmetic_settings
 from pool.ensemble.metric_values import collect
-from pool.exchange.tensors import all_tensors, replace_tensors, trained
+from pool.exchange.tensors import all_tensors, replace_tensors, trained_parameters
 from pool.nn.batch import TensorBatch
 from pool.nn.generators import GeneratorStates
 from pool.task.attributes import Attribute
@@ -82,7 +82,7 @@ class Member:
     @cached_property
     def _named(self) -> dict[str, nn.Parameter]:
         """The trained parameters of the model, by name."""
-        return dict(trained(self.model))
+        return dict(trained_parameters(self.model))
 
     def _weights_seen(self) -> dict[str, tuple[int, int]]:
         """Returns version and address of each weight, which differ after a change in place or a replacement."""

@@ -23,8 +23,8 @@ from pool.checkpoint.folder import locate
 from pool.checkpoint.state import STATE
 from pool.checkpoint.store import load_weights
 from pool.errors import CheckpointError, ConfigError, PoolError
-from pool.exchange.layout import prefix
-from pool.exchange.tensors import all_tensors, replace_tensors, specs
+from pool.exchange.layout import member_prefix
+from pool.exchange.tensors import all_tensors, replace_tensors, tensor_specs
 from pool.export.member import (
     NEWEST,
     Choice,
@@ -128,7 +128,7 @@ class _Checkpoint:
         self._name = _task_name(config, task, self.path, verb)
         self.members = members_of(self.path, self._weights.state)
         self.diverged = diverged_members(self._weights.state)
-        begins = tuple(prefix(m, len(self.members)) for m in range(len(self.members)))
+        begins = tuple(member_prefix(m, len(self.members)) for m in range(len(self.members)))
         if odd := [name for name in self._weights.tensors if not name.startswith(begins)]:
             raise CheckpointError(
                 f"{self.path}: {strict_json.printable(min(odd))}: a tensor of no member of the config"
@@ -164,7 +164,7 @@ class _Checkpoint:
     def _tensors_of(self, m: int) -> dict[str, Tensor]:
         """Returns the tensors of a member, by their names in its model. Raises CheckpointError if it has no
         averaged weights."""
-        begin = prefix(m, len(self.members))
+        begin = member_prefix(m, len(self.members))
         tensors = self._weights.tensors
         own = {name.removeprefix(begin): tensor for name, tensor in tensors.items() if name.startswith(begin)}
         if self._averaged and not own:
@@ -205,9 +205,9 @@ class _Checkpoint:
 
     def _check(self, m: int, tensors: Mapping[str, Tensor], model: nn.Module) -> None:
         """Raises CheckpointError if tensors do not match a model in name, dtype or shape."""
-        begin = prefix(m, len(self.members))
+        begin = member_prefix(m, len(self.members))
         header = {name: self._weights.header[begin + name] for name in tensors}
-        parameters, buffers = specs(model)
+        parameters, buffers = tensor_specs(model)
         if difference := first_difference(forms_in(header), forms_of((*parameters, *buffers))):
             who = f"member {m}: " if begin else ""
             raise CheckpointError(f"{self.path}: {who}{difference}")

@@ -46,7 +46,7 @@ class WatchedStream:
                 self._look()  # or a file that has been cut since the run began would be reported as damaged
             for stream in self._stream.streams if isinstance(self._stream, SinglePass) else (self._stream,):
                 if isinstance(stream, Compared):
-                    self._compare(stream, memory.sums()[purpose])
+                    self._compare(stream, memory.chunk_checksums()[purpose])
             self._stream.attach(memory.rings[purpose])
 
     @property

@@ -26,7 +26,7 @@ from pool.config.schedule import Schedule
 from pool.config.sections import OptimizerConfig
 from pool.errors import CheckpointError, RunError
 from pool.exchange.plan import Bucket, Plan
-from pool.exchange.tensors import rows_of
+from pool.exchange.tensors import bucket_rows
 from pool.optim.elementwise import ELEMENTWISE
 from pool.optim.factory import tuples
 from pool.optim.groups import Groups, own_rates
@@ -66,7 +66,7 @@ class BucketOptimizers:
             whole = parameters[index]
             if elsewhere is not None and (bucket, index) in elsewhere:
                 return nn.Parameter(elsewhere[bucket, index])
-            return whole if bucket.rows is None else nn.Parameter(rows_of(whole.data, bucket))
+            return whole if bucket.rows is None else nn.Parameter(bucket_rows(whole.data, bucket))
 
         self._plan = plan
         self._name = config.name
@@ -330,7 +330,7 @@ class BucketOptimizers:
                 if bucket.rows is not None and _has_rows(tensor, parameter.shape):
                     if not self._is_divided(bucket):
                         self._whole[name] = tensor
-                    tensor = rows_of(tensor, bucket)  # load_state_dict moves it to the device of the parameter
+                    tensor = bucket_rows(tensor, bucket)  # load_state_dict moves it to the device of the parameter
                 elif bucket.rows is not None:
                     tensor = tensor.clone()  # each bucket counts its own steps
                 entries[name.removeprefix(prefix)] = tensor
@@ -359,7 +359,7 @@ class BucketOptimizers:
             whole = self._whole.get(name)
             if whole is None:
                 whole = self._whole[name] = value.new_empty((table.shape[0], *value.shape[1:]))
-            place = rows_of(whole, bucket)
+            place = bucket_rows(whole, bucket)
             if place.data_ptr() != value.data_ptr():
                 self._optimizers[b].state[parameter][key] = place.copy_(value)
 

@@ -14,7 +14,7 @@ from pool.errors import ConfigError
 from pool.exchange.exchange_choice import HOST, Exchange
 from pool.exchange.groups import Groups
 from pool.exchange.plan import Plan
-from pool.kernels.fold import MOST_PLACES
+from pool.kernels.reduction import MAX_LEAVES
 from pool.optim.names import load_class
 from pool.optim.native import NativeOptimizer
 from pool.planner.memory_sharing import CheckResult, check_memory_sharing
@@ -41,14 +41,14 @@ def choose_exchange(config: Config, devices: Sequence[str], plans: Sequence[Plan
         problem = "it takes one worker, on the coordinator's device"
     if problem is not None:
         if asked == "auto":
-            return Exchange(why=problem)
+            return Exchange(reason=problem)
         raise ConfigError(f"{KEY}: {asked} can't be had: {problem}; host is another choice, auto chooses")
     if local:
         return Exchange((home.torch_name,), ((0,),), missing, one_process=True)
     homes, verdict = (homes, CheckResult(proven=False, why=missing)) if missing else _tried(config, homes)
     if asked == "auto" and not verdict.proven:
         anyway = f' ({KEY} = "device" takes it all the same)' if len(homes) == 1 else ""
-        return Exchange(why=verdict.why + anyway)
+        return Exchange(reason=verdict.why + anyway)
     if not verdict.proven and not missing:  # a failing copy between devices may raise no error
         raise ConfigError(f"pool.coordinator_device: {ALL} can't be had: {verdict.why}; one device can, by its name")
     own = (tuple(i for i, name in enumerate(names) if name == home.torch_name) for home in homes)
@@ -130,9 +130,9 @@ def _problems(
     for tensor in (tensor for plan in plans for tensor in plan.parameters):
         if tensor.dtype != "float32":
             yield f"parameter {tensor.name} is {tensor.dtype}"
-    groups = Groups(config.train.batches_per_step, config.train.batches_per_group).per_step
-    if groups > MOST_PLACES:
-        yield f"a step has {groups} groups of batches, and {MOST_PLACES} can be added up there"
+    groups = Groups(config.train.batches_per_step, config.train.batches_per_group).groups_per_step
+    if groups > MAX_LEAVES:
+        yield f"a step has {groups} groups of batches, and {MAX_LEAVES} can be added up there"
 
 
 def _remedy(home: Device) -> str:

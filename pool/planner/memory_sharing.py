@@ -15,11 +15,11 @@ from functools import cache, partial
 
 import torch
 
-from pool.device.memory_probes import sharing_problems
+from pool.device.memory_probes import find_sharing_problems
 from pool.device.proof import COPIED, NEEDED, NEEDED_BY_SEVERAL, Record, Setup, note, notes_file
 from pool.device.second_process import NotTriedError
 from pool.device.shared_memory import shared_memory_of
-from pool.exchange.device.card_copies import copy_problem
+from pool.exchange.device.card_copies import find_copy_problem
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,10 @@ def check_memory_sharing(devices: Sequence[torch.device], module: str, seconds: 
     kind, deadline = devices[0].type, time.monotonic() + seconds
     shared = shared_memory_of(kind)
     assert shared is not None
-    copied = cache(partial(copy_problem, kind, module, deadline)) if len(devices) > 1 else None
+    copied = cache(partial(find_copy_problem, kind, module, deadline)) if len(devices) > 1 else None
     setups = {shared.setup(device): device for device in devices}
     verdicts = [
-        _judged(setup, partial(sharing_problems, str(device), module, deadline), copied)
+        _judged(setup, partial(find_sharing_problems, str(device), module, deadline), copied)
         for setup, device in setups.items()
     ]
     return next(

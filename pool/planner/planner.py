@@ -22,17 +22,17 @@ from pool import numerics
 from pool.config.ensemble import MOST_LOSSES
 from pool.config.tree import Config
 from pool.crash_points import crash_point
-from pool.device.cards import VARIABLE, hidden_in_words
-from pool.device.installation import driver_version, least_cards, why_unusable
+from pool.device.cards import VARIABLE, describe_hidden_cards
+from pool.device.installation import count_installed_cards, driver_version, explain_unusable_cards
 from pool.device.names import parse_device, resolve_devices, unused_devices
 from pool.device.plugins import add_devices
 from pool.device.precision import choose_computing
-from pool.device.probe import look_at_cards
+from pool.device.probe import describe_cards
 from pool.ensemble.factory import described
 from pool.errors import AWAY_ERRORS, ConfigError, PoolError, UnavailableError
-from pool.exchange.layout import joined, prefix
-from pool.exchange.plan import Plan, TensorSpec, make_plan
-from pool.exchange.tensors import specs
+from pool.exchange.layout import join_plans, member_prefix
+from pool.exchange.plan import Plan, TensorSpec, build_plan
+from pool.exchange.tensors import tensor_specs
 from pool.metrics.layout import Measured, measured
 from pool.optim.elementwise import ELEMENTWISE
 from pool.optim.plateau import plateau_rule
@@ -95,9 +95,9 @@ def choose_devices(start: PlannerStart) -> tuple[tuple[str, ...], str]:
     config = start.config
     add_devices(config.testing.device_module)
     specs, workers = config.pool.devices, config.num_cpu_workers
-    hidden = hidden_in_words(os.environ.get(VARIABLE))
+    hidden = describe_hidden_cards(os.environ.get(VARIABLE))
     try:
-        if "auto" in specs and not hidden and _cuda_count() == 0 and least_cards() > 0:
+        if "auto" in specs and not hidden and _cuda_count() == 0 and count_installed_cards() > 0:
             raise _unusable_cards()
         return resolve_devices(specs, _cuda_count(), hidden, cpu_workers=workers), ""
     except UnavailableError as error:
@@ -194,7 +194,7 @@ def _look_at_members(start: PlannerStart, schema: BatchSchema) -> MemberPlans:
             plateau_rule(config, look.measured)
         if look.measured != first.measured:
             raise ConfigError(f"ensemble.member.{m}: its task has other metrics than that of member 0")
-        begin = prefix(m, len(configs))
+        begin = member_prefix(m, len(configs))
         parameters, buffers = ([replace(spec, name=begin + spec.name) for spec in each] for each in look.tensors)
         plans.append(plan_member(config, parameters, buffers))
     return MemberPlans(tuple(plans), first.measured, tuple(look.constants for look in looks), on_meta)
@@ -205,9 +205,9 @@ def plan_member(config: Config, parameters: Sequence[TensorSpec], buffers: Seque
 
     If its optimizer steps all parameters together, they get one bucket, whatever pool.bucket_mb says.
     """
-    plan = make_plan(parameters, buffers, _bucket_limits(config), split_tables=config.optimizer.name in ELEMENTWISE)
+    plan = build_plan(parameters, buffers, _bucket_limits(config), split_tables=config.optimizer.name in ELEMENTWISE)
     if len(plan.buckets) > 1 and couples_all_parameters(config, shrink_plan(plan)):
-        return make_plan(parameters, buffers, [sum(tensor.nbytes for tensor in parameters)])
+        return build_plan(parameters, buffers, [sum(tensor.nbytes for tensor in parameters)])
     return plan
 
 
@@ -244,7 +244,7 @@ def _look_at_task(start: PlannerStart, config: Config, schema: BatchSchema, *, o
                 f"train.metrics_every: the batches of a group have {numbers} losses and metrics; at most {MOST_LOSSES} "
                 "can be said at once: lower train.batches_per_group"
             )
-        return MemberCheck(specs(model), measures, compute_digests(_attributes(task, model)))
+        return MemberCheck(tensor_specs(model), measures, compute_digests(_attributes(task, model)))
     except (PoolError, DataError, ModelTooLargeError):
         raise
     except ValueError as error:
@@ -316,11 +316,11 @@ def run(start: PlannerStart) -> Answer:
             ),
             missing=missing,
             about_devices=tuple(_about(start.config, devices)),
-            cards=look_at_cards(there),
+            cards=describe_cards(there),
             state_nbytes=nbytes,
             fingerprint=numerics.reference(
                 start.config,
-                joined(plans),
+                join_plans(plans),
                 there,
                 members.constants,
                 steps_on=() if missing or optimizers_match_across_devices(start.config) else exchange.devices,
@@ -358,7 +358,7 @@ def _why_unusable() -> str:
         torch.cuda.init()  # type: ignore[no-untyped-call]
     except (RuntimeError, AssertionError) as error:
         said = shorten(str(error), MAX_MESSAGE_LENGTH)
-    return why_unusable(said, torch.version.cuda)
+    return explain_unusable_cards(said, torch.version.cuda)
 
 
 def _is_missing(spec: str) -> bool:
@@ -373,11 +373,11 @@ def _cuda_count() -> int:
 
 def _about(config: Config, devices: Sequence[str]) -> Iterator[str]:
     """Yields lines for the user about the choice of devices."""
-    count, cards = _cuda_count(), least_cards()
+    count, cards = _cuda_count(), count_installed_cards()
     if "auto" in config.pool.devices and count == 0:
         workers = f"{config.num_cpu_workers} CPU workers" if config.num_cpu_workers > 1 else "one CPU worker"
         yield f"pool.devices=auto: no CUDA device, so {workers}, by the number of cores and of batches in a step"
-    why = hidden_in_words(os.environ.get(VARIABLE))
+    why = describe_hidden_cards(os.environ.get(VARIABLE))
     if cards > count == 0 and not why:
         why = f": {_why_unusable()}"
     if line := unused_devices(devices, count, cards, why):

@@ -116,12 +116,12 @@ def _live_together(start: Start, worker: Start, channel: socket.socket, folder: 
 
     They begin one after the other, because both build models, for which tasks draw random numbers.
     """
-    lent: Future[Any] = Future()  # device memory that the coordinator exports to the worker
+    exported: Future[Any] = Future()  # device memory that the coordinator exports to the worker
     coordinator_begun, worker_begun = threading.Event(), threading.Event()
 
     def coordinate(role: ModuleType) -> NoReturn:
         def begin() -> Callable[[], object]:
-            go_on: Callable[[], object] = role.begin(start, lent)
+            go_on: Callable[[], object] = role.begin(start, exported)
             coordinator_begun.set()
             worker_begun.wait()
             return go_on
@@ -133,7 +133,7 @@ def _live_together(start: Start, worker: Start, channel: socket.socket, folder: 
         threading.Thread(target=coordinate, args=(role,), name=COORDINATOR, daemon=True).start()
         coordinator_begun.wait()
         crash_points.arm(worker.crash_points, worker.peer)
-        go_on: Callable[[], object] = _module(worker).begin(worker, lent)
+        go_on: Callable[[], object] = _module(worker).begin(worker, exported)
         worker_begun.set()
         return go_on
 

@@ -21,7 +21,7 @@ from loader.stream.schema import BatchSchema, SparseBatch
 from pool.crash_points import crash_point
 from pool.device.names import Device
 from pool.device.precision import DenseProducts, forward_pass
-from pool.device.timeline import COMPUTES, Bars, NoBars
+from pool.device.timeline import COMPUTES, NoTimeline, Timeline
 from pool.ensemble.bindings import Bindings
 from pool.ensemble.execution import Execution, OneByOne
 from pool.ensemble.execution_choice import choose
@@ -29,7 +29,7 @@ from pool.ensemble.factory import joined_model
 from pool.ensemble.member import Member
 from pool.exchange.interface import GroupBatch, WorkerExchange
 from pool.exchange.layout import Layout
-from pool.exchange.tensors import carried
+from pool.exchange.tensors import untrained_tensors
 from pool.metrics.layout import Measured, is_measured
 from pool.nn.batch import TensorBatch
 from pool.nn.generators import seed_for
@@ -76,19 +76,19 @@ class Computer:
         total_steps: int,
         dense_products: DenseProducts = "float32",
         metrics: TrainMetrics = TrainMetrics(),  # noqa: B008 (frozen)
-        bars: Bars | None = None,
+        timeline: Timeline | None = None,
     ) -> None:
         """Makes the members' networks on the device and connects them to the exchange.
 
         `members`: makes the members. `join`: connects the module that holds all their models to the exchange, from
-        which weights come and to which gradients go. `bars`: the timeline of the device, for traces.
+        which weights come and to which gradients go. `timeline`: the timeline of the device, for traces.
         """
         self._schema = layout.schema
         self._device = torch.device(device.torch_name)
         self._batches = batches
         self._faults = faults
         self._trace = trace
-        self._bars = bars or NoBars()
+        self._timeline = timeline or NoTimeline()
         self._total_steps = total_steps
         self._dense_products = dense_products
         self._metrics = metrics
@@ -104,7 +104,7 @@ class Computer:
             log.info(self.how)
         self._writer = GradientWriter(self._model, layout.plans, self._exchange)
         self._bindings = [Bindings(member.model, member.attributes) for member in self._members]
-        self._buffers = [[tensor.detach() for _, tensor in carried(member.model)] for member in self._members]
+        self._buffers = [[tensor.detach() for _, tensor in untrained_tensors(member.model)] for member in self._members]
         self._tables = [module for module in self._model.modules() if isinstance(module, SparseLinear)]
         self._prepared: dict[tuple[int, int], LoadedBatch] = {}  # by attempt and number of the batch
         self._ones: dict[tuple[int, torch.dtype], Tensor] = {}
@@ -165,9 +165,9 @@ class Computer:
                 batch = self._load(slot, step, assignment.attempt)
             crash_point("worker.before_forward")
             self._model.train()
-            begun = self._bars.begin()
+            span = self._timeline.start_span()
             losses.append(_joined(self._losses(batch, step, self._writer.begin_batch())))
-            self._bars.end(begun, COMPUTES, "batch", batch=number)
+            self._timeline.end_span(span, COMPUTES, "batch", batch=number)
             self._writer.end_batch()
             self._settle("loss")
             if assignment.first and i == 0:
@@ -265,7 +265,7 @@ class Computer:
                 for member, arrays in zip(self._members, collected, strict=True)
             ]
         self._settle("validate" if collected[0] else "loss")
-        return self._exchange.read(torch.stack([loss.reshape(()) for loss in losses]), ())[0]
+        return self._exchange.read_results(torch.stack([loss.reshape(()) for loss in losses]), ())[0]
 
     def _measure_one(
         self, member: Member, batch: TensorBatch, progress: Progress, arrays: Mapping[str, npt.NDArray[Any]]
@@ -286,7 +286,7 @@ class Computer:
     def forget_weights(self) -> None:
         """Forgets weights and batches that were copied to the device. After the coordinator's death they may be of a
         version that was never completed."""
-        self._exchange.forget()
+        self._exchange.forget_version()
         self._prepared = {}
 
     def _load(self, slot: Slot, version: int, attempt: int, schema: BatchSchema | None = None) -> TensorBatch:

@@ -22,9 +22,9 @@ from torch import nn
 
 from loader.plugins.error_text import PluginError
 from pool.exchange.interface import GroupBatch, WorkerExchange
-from pool.exchange.layout import joined, member_of_bucket
+from pool.exchange.layout import join_plans, list_bucket_members
 from pool.exchange.plan import Plan
-from pool.exchange.tensors import row_sparse_tables, trained
+from pool.exchange.tensors import find_row_sparse_tables, trained_parameters
 from pool.protocol.messages import Outcome
 
 Announce = Callable[[int], None]  # called with the number of a bucket
@@ -47,11 +47,11 @@ class GradientWriter:
     def __init__(self, model: nn.Module, plans: Sequence[Plan], exchange: WorkerExchange) -> None:
         """Registers the hooks through which the gradients of `model` are taken. `model`: holds the models of all
         members (networks of an ensemble). `plans`: one for each member."""
-        self._plan = plan = joined(plans)
+        self._plan = plan = join_plans(plans)
         self._members = range(len(plans))
-        self._member_of = member_of_bucket(plans)
+        self._member_of = list_bucket_members(plans)
         self._exchange = exchange
-        self._parameters = [parameter for _, parameter in trained(model)]
+        self._parameters = [parameter for _, parameter in trained_parameters(model)]
         self._index: dict[torch.Tensor, int] = {parameter: i for i, parameter in enumerate(self._parameters)}
         self._buckets_of: dict[int, list[int]] = defaultdict(list)  # several for a table that is cut in rows
         for b, bucket in enumerate(plan.buckets):
@@ -71,8 +71,8 @@ class GradientWriter:
         for parameter in self._parameters:
             parameter.register_post_accumulate_grad_hook(self._accumulated)  # type: ignore[no-untyped-call]
         self._tables: set[torch.Tensor] = set()  # weights whose gradient comes through the sink
-        for table in row_sparse_tables(model):
-            if exchange.puts_rows:
+        for table in find_row_sparse_tables(model):
+            if exchange.uses_compact_rows:
                 table.rows_sink = self
             else:
                 table.gradient_sink = self
@@ -83,7 +83,7 @@ class GradientWriter:
     ) -> None:
         """Begins a group of batches whose gradients are added up in gradient slot `slot`. `announce`: called with each
         bucket as it completes. `frozen`: members that are not trained, whose gradients are not waited for."""
-        self._exchange.begin(slot, batches)
+        self._exchange.start_contribution(slot, batches)
         self._left = list(batches)
         self._announce = announce
         self._frozen = frozen
@@ -94,7 +94,7 @@ class GradientWriter:
     def begin_batch(self) -> Collection[int]:
         """Begins the next batch of the group, before its forward. Returns the members (networks of an ensemble) that
         take no part in it."""
-        self._exchange.begin_batch()
+        self._exchange.start_batch()
         self._batch += 1
         self._missing = [set(bucket.parameters) for bucket in self._plan.buckets]
         out = {*self._frozen, *self._left[0].left_out}
@@ -144,7 +144,7 @@ class GradientWriter:
         If a parameter's gradients are finite in all batches but their rounded sum is not, the last batch is blamed.
         """
         later = [check.finite for check in self._checks if isinstance(check.finite, torch.Tensor)]
-        numbers, results = self._exchange.read(losses.flatten(), later)
+        numbers, results = self._exchange.read_results(losses.flatten(), later)
         arrived = iter(results)
         flags: list[dict[int, bool]] = [{} for _ in range(self._batch + 1)]
         too_large: set[int] = set()
@@ -192,13 +192,13 @@ class GradientWriter:
         index = self._table(weight)
         shares = [self._plan.buckets[b].rows for b in self._buckets_of[index]]
         borders = [weight.shape[0] if rows is None else rows[1] for rows in shares]
-        return self._exchange.rows(index), borders
+        return self._exchange.gradient_memory(index), borders
 
     def take(self, weight: torch.Tensor, rows: torch.Tensor) -> None:
         """Takes the touched rows of a table's gradient from the backward of its layer (`SparseLinear`). Raises
         PluginError if the table got a gradient before in this batch."""
         index = self._table(weight)
-        self._check(index, self._exchange.put(index, rows))
+        self._check(index, self._exchange.put_gradient(index, rows))
         for bucket in self._buckets_of[index]:
             self._written(index, bucket)
 
@@ -209,7 +209,7 @@ class GradientWriter:
         for b in self._buckets_of[index]:
             bucket = self._plan.buckets[b]
             if index in self._missing[b] and (bucket.rows or (0, weight.shape[0]))[1] <= rows:
-                self._exchange.written(index, bucket)
+                self._exchange.mark_written(index, bucket)
                 self._written(index, b)
 
     def done(self, weight: torch.Tensor, finite: torch.Tensor | bool) -> None:
@@ -243,7 +243,7 @@ class GradientWriter:
                 f"{self._plan.parameters[index].name} gets a gradient from elsewhere than its SparseLinear (a "
                 "penalty on it, another use of it), but only the rows that a batch touches travel"
             )
-        self._check(index, self._exchange.put(index, gradient))
+        self._check(index, self._exchange.put_gradient(index, gradient))
         parameter.grad = None
         self._written(index, self._buckets_of[index][0])
 
@@ -259,14 +259,14 @@ class GradientWriter:
         is_last = not any(self._missing[b] for b in self._expected if self._member_of[b] == member)
         if is_last:
             self._withheld[member] = bucket
-        then = _tell_nobody if is_last or self._announce is None else partial(self._announce, bucket)
+        on_done = _tell_nobody if is_last or self._announce is None else partial(self._announce, bucket)
         self._to_hand_over.discard(bucket)
-        self._hand_over(bucket, then)
+        self._hand_over(bucket, on_done)
 
-    def _hand_over(self, bucket: int, then: Callable[[], object]) -> None:
-        """Hands a bucket's gradients over to the coordinator, and checks those that are rounded on the way. `then`:
+    def _hand_over(self, bucket: int, on_done: Callable[[], object]) -> None:
+        """Hands a bucket's gradients over to the coordinator, and checks those that are rounded on the way. `on_done`:
         called when the coordinator can read them."""
-        for parameter, finite in self._exchange.hand_over(self._plan.buckets[bucket], then).items():
+        for parameter, finite in self._exchange.hand_over(self._plan.buckets[bucket], on_done).items():
             self._check(parameter, finite, handed_over=True)
 
     def _check(self, parameter: int, finite: torch.Tensor | bool, *, handed_over: bool = False) -> None:

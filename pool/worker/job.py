@@ -49,6 +49,6 @@ class Job:
         self.stage = stage
 
     @property
-    def begun(self) -> bool:
+    def is_started(self) -> bool:
         """True if the job reads weights, or has read them."""
         return self.stage in (Stage.COMPUTING, Stage.FINISHED)

@@ -66,7 +66,7 @@ class JobQueue:
         """Returns the first job that can be computed with the newest weights, and marks it as being computed. None if
         there is none."""
         for job in self._jobs.values():
-            if not job.begun and job.assignment.step == self.version:
+            if not job.is_started and job.assignment.step == self.version:
                 return self._take_up(job, Stage.COMPUTING)
         return None
 
@@ -98,14 +98,14 @@ class JobQueue:
     @property
     def waits_for_weights(self) -> bool:
         """True if there is a job whose weights are not complete yet."""
-        return any(not job.begun for job in self._jobs.values())
+        return any(not job.is_started for job in self._jobs.values())
 
     def reports(self) -> tuple[AssignmentReport, ...]:
         """Returns the progress of every job that was begun."""
         return tuple(
             AssignmentReport(job.assignment, tuple(job.buckets), job.absent, job.outcomes)
             for job in self._jobs.values()
-            if job.begun
+            if job.is_started
         )
 
     def _take_up(self, job: Job, stage: Stage) -> Job:

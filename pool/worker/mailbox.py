@@ -24,7 +24,7 @@ from pool.protocol.channel import Link
 from pool.protocol.identity import SUPERVISOR, Peer
 from pool.protocol.messages import Heartbeat, Hello, Notice, Outcome, Roster, Times, WorkerOrders, WorkerReport
 from pool.protocol.resend import SAY_AGAIN_MS, SayAgain
-from pool.shm.signals import Bell, WorkerEnd
+from pool.shm.signals import Signal, WorkerSignals
 from pool.telemetry.trace import Trace
 from pool.worker.job import Job
 from pool.worker.job_queue import JobQueue, is_sound
@@ -41,7 +41,7 @@ class Mailbox(threading.Thread):
     """Connects a worker to the coordinator and the supervisor: receives assignments into the queue of jobs, and sends
     reports, heartbeats and notices."""
 
-    def __init__(self, start: RunStart, shortcut: WorkerEnd, trace: Trace) -> None:
+    def __init__(self, start: RunStart, shortcut: WorkerSignals, trace: Trace) -> None:
         """Makes the thread, which is to be started. `shortcut`: the worker's end of the signals in shared memory."""
         super().__init__(name="mailbox", daemon=True)
         self._start = start
@@ -52,14 +52,14 @@ class Mailbox(threading.Thread):
         self._lock = threading.Lock()  # held while the queue is used
         self._moved: float | None = None  # when the computing thread last moved; None while it waits for work
         self._notices = deque[str]()  # lines for the run's user that are not sent yet
-        self._to_say = Bell(os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC))  # wakes this thread to send something
+        self._to_say = Signal(os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC))  # wakes this thread to send something
 
     def next_job(self) -> tuple[Job, Todo]:
         """Waits for a job, and returns it with what is to be done: compute it, or prepare what needs no weights. The
         time of waiting is counted as waiting for weights or for batches."""
         while True:
             with self._lock:
-                if self._queue.complete(self._shortcut.newest(self._queue.incarnation)):
+                if self._queue.complete(self._shortcut.newest_version(self._queue.incarnation)):
                     self._trace.mark("weights complete", version=self._queue.version)
                 if (job := self._queue.next()) is not None:
                     return job, "compute"
@@ -93,7 +93,7 @@ class Mailbox(threading.Thread):
         self._trace.mark("bucket complete", bucket=bucket)
         with self._lock:
             job.buckets.append(bucket)
-        self._to_say.ring()
+        self._to_say.set()
 
     def prepared(self, job: Job) -> None:
         """Notes that a job's batch was read and will not be read again before the job is computed. Wakes the thread for
@@ -101,7 +101,7 @@ class Mailbox(threading.Thread):
         with self._lock:
             waited_for = self._queue.prepared(job)
         if waited_for:
-            self._to_say.ring()
+            self._to_say.set()
 
     def finish(self, job: Job, outcomes: tuple[Outcome, ...], absent: tuple[int, ...] = ()) -> None:
         """Reports that a job is finished: in shared memory if all its numbers are finite and no gradient is missing,
@@ -110,14 +110,14 @@ class Mailbox(threading.Thread):
             waited_for = self._queue.finish(job, outcomes, absent)
         if not absent and is_sound(outcomes):
             losses = [number for outcome in outcomes for number in (*outcome.losses, *outcome.metrics)]
-            self._shortcut.finish(job.assignment.attempt, losses, self._times)
+            self._shortcut.report_finished(job.assignment.attempt, losses, self._times)
         if waited_for:
-            self._to_say.ring()
+            self._to_say.set()
 
-    def say(self, text: str) -> None:
+    def notify_user(self, text: str) -> None:
         """Sends the run's user a line. Safe from any thread, also before this one is started."""
         self._notices.append(text)
-        self._to_say.ring()
+        self._to_say.set()
 
     def run(self) -> None:
         """Serves messages for ever. If that fails the process ends, because the computing thread would wait for
@@ -160,7 +160,7 @@ class Mailbox(threading.Thread):
                             self._queue.new_coordinator(coordinator.other.incarnation)
             waited_for = coordinator.socket in events and self._take_orders(coordinator)
             if rung := self._to_say.fileno() in events:
-                self._to_say.silence()
+                self._to_say.clear()
             if (followed or waited_for or rung or again.due()) and (report := self._report()) is not None:
                 coordinator.send(report)
 

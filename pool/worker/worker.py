@@ -35,8 +35,8 @@ class Worker:
         self._mailbox = mailbox
         self._computer = computer
         self._copies_batches = copies_batches
-        self._in_work = memory.in_work(start.peer.index)
-        self._raised = memory.raised(start.peer.index)
+        self._work_record = memory.work_record(start.peer.index)
+        self._exception_text = memory.exception_text(start.peer.index)
 
     def run(self) -> NoReturn:
         """Does jobs for ever. Raises what ends the process."""
@@ -49,7 +49,7 @@ class Worker:
                 self._computer.forget_weights()
             assignment = job.assignment
             crash_point("worker.before_batch")
-            self._in_work.begin(assignment)
+            self._work_record.start_assignment(assignment)
             crash_point("worker.batch_begun")
             with self._mailbox.computing():
                 try:
@@ -58,10 +58,10 @@ class Worker:
                     self._report_failure(error, assignment)
                     raise
             if computed is None:
-                self._in_work.end()
+                self._work_record.end_assignment()
                 continue
             crash_point("worker.batch_computed")
-            self._in_work.end()
+            self._work_record.end_assignment()
             crash_point("worker.before_finish")
             self._mailbox.finish(job, computed.outcomes, computed.absent)
             crash_point("worker.after_finish")
@@ -74,7 +74,7 @@ class Worker:
             return None
         slots = [self._memory.batch_slot(assignment.purpose, batch) for batch in assignment.batches]
         if assignment.purpose == "validate":
-            place = self._memory.collected(self._start.peer.index, assignment.batch)
+            place = self._memory.metric_slot(self._start.peer.index, assignment.batch)
             size = self._start.validation.size(assignment.batch)
             samples = None if size == self._start.validation.batch_size else size
             return self._computer.validate(slots[0], assignment.step, place, self._start.measured, samples)
@@ -83,7 +83,7 @@ class Worker:
             assignment,
             frozen=job.frozen,
             announce=lambda bucket: self._mailbox.bucket(job, bucket),
-            begin=self._in_work.next,
+            begin=self._work_record.start_batch,
             meanwhile=self._prepare_next,
         )
 
@@ -115,14 +115,14 @@ class Worker:
                 f"pool.own_kernels = false computes with torch's own operations; all that was said is in {_log_path()}"
             ) from None
         if device_lost(error):
-            self._in_work.end()  # not the batch's fault
+            self._work_record.end_assignment()  # not the batch's fault
             raise LostDeviceError(f"{spec} can't be used: {text}", [spec]) from None
         if out_of_memory(error):
             raise ResourceError(
                 f"{peer} ({spec}) ran out of memory in batch "
-                f"{self._in_work.held.batch}: {text}{memory_of_device()}; lower data.batch_size or model sizes"
+                f"{self._work_record.read().batch}: {text}{memory_of_device()}; lower data.batch_size or model sizes"
             ) from None
-        self._raised.say(assignment.attempt, f"{text}; traceback in {_log_path()}")
+        self._exception_text.write(assignment.attempt, f"{text}; traceback in {_log_path()}")
 
 
 def _log_path() -> str:

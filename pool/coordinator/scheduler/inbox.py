@@ -10,13 +10,13 @@ from pool.coordinator.scheduler.actions import Action
 from pool.coordinator.scheduler.scheduler import StepScheduler
 from pool.protocol.identity import FEEDER, WORKER, Peer
 from pool.protocol.messages import FeederReport, Message, Roster, Times, WorkerReport
-from pool.shm.signals import Finished
+from pool.shm.signals import FinishedBatches
 
 
 class WorkersMemory(Protocol):
     """What workers leave in shared memory, which outlives them."""
 
-    def finished(self, worker: int) -> Finished:
+    def finished(self, worker: int) -> FinishedBatches:
         """Returns the assignment that a worker has finished last."""
 
     def in_work(self, worker: int) -> tuple[int, int]:

@@ -1,6 +1,6 @@
 """Reduces the gradients of a step along its tree (I2) by our kernels, alone or together with an optimizer's step.
 
-The kernels are src/fold.cu, step.cu and find_rows.cu. `pool.kernels.fold` and `pool.kernels.rule` describe the
+The kernels are src/fold.cu, step.cu and find_rows.cu. `pool.kernels.reduction` and `pool.kernels.rule` describe the
 arguments. `places`: the gradients' leaves in the tree, ascending. A table's gradients are the touched rows alone, one
 after the other, numbered by `touched`.
 """
@@ -17,7 +17,7 @@ from pool._native import structure
 from pool.kernels.cuda.compiler import Source
 from pool.kernels.cuda.launcher import Extent, Float, Pointer, UInt32, run, width_of
 
-MOST_PLACES = 64  # greatest number of leaves of the tree's smallest node that holds all gradients of a call
+MAX_LEAVES = 64  # greatest number of leaves of the tree's smallest node that holds all gradients of a call
 _INDEX = {torch.uint16: "uint16", torch.uint32: "uint32"}
 
 
@@ -97,12 +97,12 @@ def leaves_of(places: Sequence[int]) -> tuple[int, list[int]]:
     """Returns how many leaves the smallest node of the tree has that holds these places, and the index in it of each
     place.
 
-    Raises ValueError for more than MOST_PLACES leaves.
+    Raises ValueError for more than MAX_LEAVES leaves.
     """
     level = (places[0] ^ places[-1]).bit_length()
     leaves = 1 << level
-    if leaves > MOST_PLACES:
-        raise ValueError(f"places {places[0]} to {places[-1]}: a node of {leaves}; fold nodes of {MOST_PLACES} first")
+    if leaves > MAX_LEAVES:
+        raise ValueError(f"places {places[0]} to {places[-1]}: a node of {leaves}; fold nodes of {MAX_LEAVES} first")
     assert all(left < right for left, right in pairwise(places)), "I2"
     return leaves, [place & (leaves - 1) for place in places]
 

@@ -19,7 +19,7 @@ from pool.config.load import parse_config
 from pool.config.schedule import ScheduleConfig
 from pool.config.tree import Config
 from pool.errors import ConfigError
-from pool.exchange.plan import TensorSpec, make_plan
+from pool.exchange.plan import TensorSpec, build_plan
 from pool.optim.buckets import BucketOptimizers
 from pool.planner.rates import summarize_rates
 from pool.planner.trial import single_bucket_optimizer
@@ -28,7 +28,7 @@ from tests.support.runs import TOY, check, run_well
 from tests.support.schedules import rates
 
 TORCHS = "torch.optim.lr_scheduler"
-PLAN = make_plan([TensorSpec("w", (3,), "float32", 4)], [], [1])
+PLAN = build_plan([TensorSpec("w", (3,), "float32", 4)], [], [1])
 IN_STEPS: dict[str, dict[str, Any]] = {  # what the bundled configs said before they had shares
     "clicks": {"every": 1, "args": {"T_max": 200}},
     "demo": {"every": 10, "args": {"gamma": 0.9}},

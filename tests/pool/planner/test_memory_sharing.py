@@ -28,13 +28,13 @@ class Cards:
         self.copied = ""
         self.not_tried = ""  # the function that can't try it
 
-    def sharing_problems(self, device: str, module: str, deadline: float) -> dict[str, str]:
+    def find_sharing_problems(self, device: str, module: str, deadline: float) -> dict[str, str]:
         assert (module, deadline > 0) == ("tests.other", True)
-        self._try(device, "sharing_problems")
+        self._try(device, "find_sharing_problems")
         return dict(self.shared)
 
-    def copy_problem(self, kind: str, *_: object) -> str:
-        self._try(f"copies of {kind}", "copy_problem")
+    def find_copy_problem(self, kind: str, *_: object) -> str:
+        self._try(f"copies of {kind}", "find_copy_problem")
         return self.copied
 
     def _try(self, what: str, function: str) -> None:
@@ -47,7 +47,7 @@ class Cards:
 def cards(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Cards:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     made = Cards()
-    for name in ("sharing_problems", "copy_problem"):
+    for name in ("find_sharing_problems", "find_copy_problem"):
         monkeypatch.setattr(memory_sharing, name, getattr(made, name))
     shared = SimpleNamespace(setup=lambda device: SETUPS[str(device)])
     monkeypatch.setattr(memory_sharing, "shared_memory_of", lambda _: shared)
@@ -114,7 +114,7 @@ def test_what_does_not_arrive_on_another_card_stands_against_several_alone(cards
     assert proof("cuda:0").proven
 
 
-@pytest.mark.parametrize("function", ["sharing_problems", "copy_problem"])
+@pytest.mark.parametrize("function", ["find_sharing_problems", "find_copy_problem"])
 def test_what_may_pass_is_not_noted_and_tried_again(function: str, cards: Cards) -> None:
     cards.not_tried = function
     verdict = proof("cuda:0", "cuda:1")

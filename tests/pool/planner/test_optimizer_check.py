@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from pool.config.load import parse_config
 from pool.errors import ConfigError
-from pool.exchange.plan import TensorSpec, make_plan
+from pool.exchange.plan import TensorSpec, build_plan
 from pool.planner.optimizer_check import couples_all_parameters
 from pool.planner.planner import plan_member
 from pool.planner.small_plan import shrink_plan
@@ -130,7 +130,7 @@ def specs(*dtypes: str) -> list[TensorSpec]:
     ],
 )
 def test_what_would_be_other_after_a_resume_is_refused_by_name(name: str, complaint: str) -> None:
-    plan = make_plan(specs("float32", "float32"), [], [1])
+    plan = build_plan(specs("float32", "float32"), [], [1])
     before = random.getstate(), torch.get_rng_state()
     with pytest.raises(ConfigError) as error:
         snapshot_nbytes(config(name), [plan])
@@ -152,8 +152,8 @@ def test_parameters_that_are_stepped_together_are_in_one_bucket() -> None:
     assert len(plan_member(small, two, []).buckets) == 1
     plain = small.model_copy(update={"optimizer": config("Plain").optimizer})
     assert len(plan_member(plain, two, []).buckets) == 2
-    assert couples_all_parameters(small, shrink_plan(make_plan(two, [], [1])))
-    assert not couples_all_parameters(plain, shrink_plan(make_plan(two, [], [1])))
+    assert couples_all_parameters(small, shrink_plan(build_plan(two, [], [1])))
+    assert not couples_all_parameters(plain, shrink_plan(build_plan(two, [], [1])))
 
 
 def test_parameters_of_two_types_that_are_stepped_together_are_refused() -> None:

@@ -19,7 +19,7 @@ from pool.checkpoint.state import OptimizerNumbers, RunState
 from pool.checkpoint.store import tensor_bytes
 from pool.config.load import parse_config
 from pool.errors import ConfigError, RunError
-from pool.exchange.plan import Plan, TensorSpec, make_plan
+from pool.exchange.plan import Plan, TensorSpec, build_plan
 from pool.optim.buckets import BucketOptimizers
 from pool.planner import trial
 from pool.planner.small_plan import shrink_plan
@@ -37,7 +37,7 @@ def one_cycle(total_steps: int) -> dict[str, Any]:
 
 
 def plan() -> Plan:
-    return make_plan([TensorSpec(name, shape, "float32", 4) for name, shape in SHAPES.items()], [], [1000, 100_000])
+    return build_plan([TensorSpec(name, shape, "float32", 4) for name, shape in SHAPES.items()], [], [1000, 100_000])
 
 
 def config(tree: dict[str, Any]) -> Any:
@@ -140,7 +140,7 @@ def test_a_schedule_that_lasts_as_long_as_the_run_can_be_used(tree: dict[str, An
 
 
 def test_a_limit_that_the_type_of_the_gradients_can_not_hold_is_refused() -> None:
-    half = make_plan([TensorSpec("half", (4,), "float16", 2)], [], [1000])
+    half = build_plan([TensorSpec("half", (4,), "float16", 2)], [], [1000])
     tree = {"train": {"clip_value": 1e30}, "optimizer": {"name": "torch.optim.SGD"}}
     with pytest.raises(
         ConfigError, match=r"train\.clip_value: 1e\+30: gradients are float16: RuntimeError: value cannot be"

@@ -81,7 +81,7 @@ class FakeMemory:
         self.rings = {"train": allocate_slots(schema, 4)}
         self._words = np.zeros(words, np.uint64)
 
-    def sums(self) -> dict[str, np.ndarray[Any, Any]]:
+    def chunk_checksums(self) -> dict[str, np.ndarray[Any, Any]]:
         return {"train": self._words}
 
 

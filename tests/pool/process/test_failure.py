@@ -19,7 +19,7 @@ from loader.plugins.error_text import MAX_MESSAGE_LENGTH, format_error_with_loca
 from pool.errors import ConfigError
 from pool.process import lifeline
 from pool.process.failure import Failure, failure_of
-from pool.shm.signals import Raised
+from pool.shm.signals import ExceptionText
 
 TASK = """
 import json, torch
@@ -157,14 +157,14 @@ def test_a_failure_of_wrong_types_is_none() -> None:
 
 def test_what_a_worker_has_raised_is_about_one_attempt() -> None:
     words = np.zeros(12, np.int64)
-    assert Raised(words).of(0) == Raised(words).of(7) == ""
-    Raised(words).say(7, "ValueError: ü")
-    assert Raised(words).of(7) == "ValueError: ü"
-    assert Raised(words).of(8) == ""
-    Raised(words).say(8, "x" * 500)
-    assert Raised(words).of(8) == "x" * 80
+    assert ExceptionText(words).read(0) == ExceptionText(words).read(7) == ""
+    ExceptionText(words).write(7, "ValueError: ü")
+    assert ExceptionText(words).read(7) == "ValueError: ü"
+    assert ExceptionText(words).read(8) == ""
+    ExceptionText(words).write(8, "x" * 500)
+    assert ExceptionText(words).read(8) == "x" * 80
     words[1] = -5
-    assert Raised(words).of(8) == ""
+    assert ExceptionText(words).read(8) == ""
 
 
 def test_the_place_of_a_task_is_its_file_and_not_a_path_that_happens_to_look_like_ours(tmp_path: Path) -> None:

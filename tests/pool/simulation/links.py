@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Node:
-    """A sum, at its place in the tree."""
+    """A sum, at its leaf of the tree."""
 
-    place: int
+    leaf: int
     total: int
 
 

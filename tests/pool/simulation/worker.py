@@ -23,7 +23,7 @@ class SimWorker(Child):
     def __init__(self, world: World, peer: Peer, ready: int, coordinator: Peer) -> None:
         super().__init__(world, peer, ready, coordinator)
         self._queue = JobQueue(coordinator.incarnation)
-        self._shortcut = world.memory.worker_end(peer.index)
+        self._shortcut = world.memory.worker_signals(peer.index)
         self._bell = True
         self._pace = 0.1 + 0.6 * world.chance()  # share of its moves that compute
         self._computing: Iterator[None] | None = None  # goes from one point at which it may be killed to the next
@@ -74,7 +74,7 @@ class SimWorker(Child):
 
     def _compute(self) -> None:
         if self._computing is None:
-            self._queue.complete(self._shortcut.newest(self._queue.incarnation))
+            self._queue.complete(self._shortcut.newest_version(self._queue.incarnation))
             if (job := self._queue.next()) is not None:
                 self._computing = self._work(job)
             elif (job := self._queue.next_to_prepare()) is not None:
@@ -114,7 +114,7 @@ class SimWorker(Child):
         self._bell |= self._queue.finish(job, tuple(outcomes), ())
         if is_sound(outcomes):
             losses = [number for outcome in outcomes for number in outcome.losses]
-            self._shortcut.finish(assignment.attempt, losses, Times())
+            self._shortcut.report_finished(assignment.attempt, losses, Times())
 
     def _validate(self, job: Job, batch: int) -> Iterator[None]:
         memory, members = self.world.memory, self.world.setup.members
@@ -166,7 +166,7 @@ class SimWorker(Child):
 
     def _raise(self, assignment: Assignment) -> None:
         self._raised = True
-        self.world.memory.raised[self.peer.index].say(assignment.attempt, "ValueError")
+        self.world.memory.exception_texts[self.peer.index].write(assignment.attempt, "ValueError")
         self.world.seen["exception"] += 1
         self.world.kill(self.peer.place)
 

@@ -15,8 +15,8 @@ from pool.device.memory import out_of_memory
 from pool.exchange.host.worker import HostWorker
 from pool.exchange.interface import GroupBatch
 from pool.exchange.layout import Layout
-from pool.exchange.plan import make_plan
-from pool.exchange.tensors import specs
+from pool.exchange.plan import build_plan
+from pool.exchange.tensors import tensor_specs
 from pool.nn.batch import TensorBatch
 from pool.task.task import Progress
 from pool.worker.gradients import GradientWriter
@@ -31,7 +31,7 @@ def test_a_penalty_on_a_sparse_table_is_refused_instead_of_lost() -> None:
     task = ToyTask(ModelConfig(), LossConfig())
     with torch.device("meta"):
         model = task.build_model()
-    plan = make_plan(*specs(model), [1, 1 << 20])
+    plan = build_plan(*tensor_specs(model), [1, 1 << 20])
     halves, slots = ([np.zeros(plan.nbytes, np.uint8) for _ in range(2)] for _ in range(2))
     exchange = HostWorker(model, Layout(SCHEMA, (plan,)), halves=halves, slots=slots)
     exchange.load(0)
@@ -55,7 +55,7 @@ def test_a_penalty_on_a_sparse_table_is_refused_instead_of_lost() -> None:
 
 def test_a_sparse_gradient_is_named_with_what_to_do() -> None:
     model = nn.Sequential(nn.EmbeddingBag(9, 2, sparse=True))
-    plan = make_plan(*specs(model), [1, 1 << 20])
+    plan = build_plan(*tensor_specs(model), [1, 1 << 20])
     halves, slots = ([np.zeros(plan.nbytes, np.uint8) for _ in range(2)] for _ in range(2))
     exchange = HostWorker(model, Layout(SCHEMA, (plan,)), halves=halves, slots=slots)
     exchange.load(0)

@@ -9,14 +9,14 @@ import pytest
 import torch
 
 from pool.coordinator.update.changed_rows import ChangedRows
-from pool.coordinator.update.copy_over import CarryOver, StepsInPlace, WritesTouchedRows
-from pool.exchange.host.coordinator import HostPiece
-from pool.kernels.fold import Addend
+from pool.coordinator.update.unchanged_rows import CopyAllRows, CopyUntouchedRows, UnchangedRows
+from pool.exchange.host.coordinator import HostShard
+from pool.kernels.reduction import Addend
 
 ROWS, FIRST, STEPS = 200, 40, 60  # the piece is rows 40 to 239 of its table
 
 
-class Memory(HostPiece):
+class Memory(HostShard):
     """Of the piece, as far as rows are copied."""
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ def test_the_next_version_is_the_same_copied_ahead_or_not(kind: str, seed: int) 
     draw, rng = random.Random(seed), np.random.default_rng(seed)
     changes = ChangedRows(FIRST + ROWS, copies=1)
     memory = Memory()
-    carry: CarryOver = WritesTouchedRows(memory, ROWS, changes) if kind == "touched rows" else StepsInPlace(memory)
+    carry: UnchangedRows = CopyUntouchedRows(memory, ROWS, changes) if kind == "touched rows" else CopyAllRows(memory)
     marked = np.zeros(FIRST + ROWS, bool)
     carry.forget()
     for step in range(STEPS):
