@@ -301,14 +301,9 @@ class Computer:
         restored.
         """
         for member, bindings, buffers in zip(self._members, self._bindings, self._buffers, strict=True):
-<<<<<<< HEAD
             problem = bindings.settle(buffers)
             if problem:
-                raise PluginError(f"{method} {problem} ({definition_of(getattr(member.task, method))})")
-=======
-            if problem := bindings.settle(buffers):
-                raise PluginError(f"{name} {problem} ({definition_location(getattr(member.task, name))})")
->>>>>>> stream
+                raise PluginError(f"{method} {problem} ({definition_location(getattr(member.task, method))})")
 
     def forget_weights(self) -> None:
         """Forgets weights and batches that were copied to the device. After the coordinator's death they may be of a

@@ -33,7 +33,6 @@ class TrainMetrics:
         fill_arrays: Callable[[Sequence[Mapping[str, npt.NDArray[Any]]]], object],
     ) -> tuple[float, ...]:
         """Returns all metrics of each member in the task's order, one member after the other; NaN for `frozen` members.
-<<<<<<< HEAD
 
         `fill_arrays`: called to fill the arrays of each member that the metrics are made of. Raises PluginError.
         """
@@ -42,17 +41,6 @@ class TrainMetrics:
         fill_arrays(arrays)
         values: list[float] = []
         for index, (member, member_arrays) in enumerate(zip(members, arrays, strict=True)):
-            by_name = numbers_of(metrics_of(member.task, schema), member_arrays)
+            by_name = numbers_of(task_metrics(member.task, schema), member_arrays)
             values += [math.nan if index in frozen else by_name[name] for name, _ in self.measured.metrics]
         return tuple(values)
-=======
-        `measure`: called to fill the arrays of each member that the metrics are made of. Raises PluginError."""
-        place = np.zeros(len(members) * self.measured.nbytes, np.uint8)
-        arrays = self.measured.of_members(place, len(members))
-        measure(arrays)
-        numbers: list[float] = []
-        for number, (member, own) in enumerate(zip(members, arrays, strict=True)):
-            values = numbers_of(task_metrics(member.task, schema), own)
-            numbers += [math.nan if number in frozen else values[name] for name, _ in self.measured.metrics]
-        return tuple(numbers)
->>>>>>> stream
