@@ -18,7 +18,7 @@ from pool.config.load import CONFIG, recorded_tree
 from pool.config.member_settings import flat, settings_of_members
 from pool.errors import ConfigError, PoolError
 from pool.metrics.layout import LOSS, PREFIX
-from pool.metrics.medians import of_member
+from pool.metrics.medians import select_member
 from pool.run_folder.records import METRICS, read_records
 from pool.run_folder.room import has_room
 from pool.run_folder.strict_json import value_at
@@ -194,7 +194,12 @@ def read_run(folder: Path, records_of: Callable[[Path], Iterable[Mapping[str, An
         return Run(name, dict(flat(config)), records, best, **whole)
     members = [
         Run(
-            f"{name} member {m}", dict(flat(own)), [of_member(record, m) for record in records], best, member=m, **whole
+            f"{name} member {m}",
+            dict(flat(own)),
+            [select_member(record, m) for record in records],
+            best,
+            member=m,
+            **whole,
         )
         for m, own in enumerate(settings)
     ]

@@ -24,7 +24,7 @@ from pool.config.member_settings import differing, flat
 from pool.config.tree import Config
 from pool.errors import CheckpointError, ConfigError
 from pool.export.member import members_of
-from pool.metrics.digits import in_digits
+from pool.metrics.digits import format_value
 
 SEED = "run.model_seed"  # called `seed` in a member's table
 _OF_MEMBERS = [name for name in MemberConfig.model_fields if name != "seed"]  # sections in which members may differ
@@ -240,7 +240,7 @@ def rows(result: SweepResult, varied: Sequence[str]) -> list[list[str]]:
 
 
 def _cells(row: Mapping[str, Any], numbers: Sequence[str]) -> list[str]:
-    values = ["nan" if row[name] is None else in_digits(row[name]) for name in numbers]
+    values = ["nan" if row[name] is None else format_value(row[name]) for name in numbers]
     return [str(row["member"]), *map(_text, row["config"].values()), *values, str(row["step"])]
 
 

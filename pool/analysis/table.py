@@ -10,7 +10,7 @@ from typing import Any
 
 from pool.analysis.records import Run
 from pool.config.member_settings import differing
-from pool.metrics.digits import in_digits
+from pool.metrics.digits import format_value
 from pool.metrics.layout import LOSS
 
 METRIC = "best checkpoint"
@@ -80,11 +80,13 @@ def status_lines(run: Run) -> list[str]:
         lines.append(f"ETA {duration(data['eta_seconds'])}, at {data['samples_per_second']:,.0f} samples/s")
     if data["last_loss"] is not None:
         rate = data["learning_rate"]
-        lines.append(f"loss {in_digits(data['last_loss'])}" + ("" if rate is None else f", learning rate {rate:.3g}"))
+        lines.append(
+            f"loss {format_value(data['last_loss'])}" + ("" if rate is None else f", learning rate {rate:.3g}")
+        )
     if data["validation_loss"] is not None:
-        lines.append(f"validation {in_digits(data['validation_loss'])} of step {data['validation_step']}")
+        lines.append(f"validation {format_value(data['validation_loss'])} of step {data['validation_step']}")
     if data["best_checkpoint_value"] is not None:
-        value = in_digits(data["best_checkpoint_value"])
+        value = format_value(data["best_checkpoint_value"])
         lines.append(f"best {data['best_metric']} {value} of step {data['best_checkpoint_step']}")
     if data["restarts"]:
         lines.append(f"restarts of processes: {data['restarts']}")
@@ -135,7 +137,7 @@ def rows(runs: Sequence[Run]) -> list[list[str]]:
 def _metric(run: Run) -> str:
     """Formats the value of the best checkpoint if a metric other than the loss chooses it."""
     best = run.best_checkpoint
-    return "" if best is None or run.metric == LOSS else f"{run.metric} {in_digits(best[1])} at {best[0]}"
+    return "" if best is None or run.metric == LOSS else f"{run.metric} {format_value(best[1])} at {best[0]}"
 
 
 def _numbers(run: Run) -> list[str]:
@@ -176,7 +178,7 @@ def _finite(value: float | None) -> float | None:
 
 
 def _loss(value: float | None) -> str:
-    return "" if value is None else in_digits(value)
+    return "" if value is None else format_value(value)
 
 
 def setting_texts(run: Run, keys: Sequence[str]) -> list[str]:

@@ -14,7 +14,7 @@ from loader.stream.schema import SparseBatch
 from pool.coordinator import poison
 from pool.coordinator.scheduler.actions import BadBatch
 from pool.errors import RunError
-from pool.metrics.medians import named
+from pool.metrics.medians import format_members
 from pool.process.start import CoordinatorStart
 from pool.run_folder.access import shown
 from pool.shm.memory import Memory
@@ -35,12 +35,12 @@ class BadBatches:
     def handle(self, action: BadBatch) -> None:
         """Keeps a batch in the run folder, if this machine has it, and tells the user. Raises RunError if there is no
         step without the batch."""
-        who = f"{named(action.members)}, " if action.members else ""
+        who = f"{format_members(action.members)}, " if action.members else ""
         text = f"{who}batch {action.batch} of step {action.step}: {action.reason}; {self._save(action)}"
         if action.is_fatal:
             stops = self._start.config.train.on_bad_batch == "stop"
             raise RunError(text + ('; train.on_bad_batch = "skip" would leave it out' if stops else ""))
-        text += f"; {_consequence(action)}"
+        text += f"; {_describe_consequence(action)}"
         log.warning("%s", shown(text))
         self._notify(text)
 
@@ -67,7 +67,7 @@ class BadBatches:
         return origin
 
 
-def _consequence(action: BadBatch) -> str:
+def _describe_consequence(action: BadBatch) -> str:
     """Returns in words what the run does without the batch."""
     of_some = "" if not action.members else " for this member" if len(action.members) == 1 else " for these members"
     if not action.frozen_members:
@@ -77,4 +77,4 @@ def _consequence(action: BadBatch) -> str:
     )
     if action.frozen_members == action.members:
         return f"{'the member' if len(action.members) == 1 else 'these members'} {keep}"
-    return f"it is left out{of_some}; {named(action.frozen_members)} {keep}"
+    return f"it is left out{of_some}; {format_members(action.frozen_members)} {keep}"

@@ -25,7 +25,7 @@ from pool.exchange.interface import CoordinatorExchange
 from pool.exchange.layout import list_bucket_members, member_prefix
 from pool.exchange.plan import Plan
 from pool.kernels.reduction import Addend
-from pool.optim.joined_state import State, joined_state, states_of
+from pool.optim.joined_state import State, join_states, split_state
 
 
 class PartialSum(NamedTuple):
@@ -94,7 +94,7 @@ class Models:
         """Loads the weights, averages and optimizer state of a run that is resumed. Raises CheckpointError if they
         don't fit the models."""
         state = checkpoint.optimizer_tensors, checkpoint.optimizer.plain()
-        states = states_of(self._configs, self._plans, state)
+        states = split_state(self._configs, self._plans, state)
         member_states = checkpoint.members or (MemberState(),) * len(self.members)
         entries = zip(self.members, states, member_states, strict=True)
         for m, (member, optimizer_state, member_state) in enumerate(entries):
@@ -204,7 +204,7 @@ class Models:
 
     def optimizer_state(self) -> State:
         """Returns the optimizer state of all members (networks of an ensemble), joined to that of one optimizer."""
-        return joined_state([member.optimizers.state() for member in self.members])
+        return join_states([member.optimizers.state() for member in self.members])
 
     def divided_state(self) -> dict[str, list[torch.Tensor]]:
         """Returns the tensors of optimizer state whose rows lie on several devices. By name, each is the list of its

@@ -19,7 +19,7 @@ from pool.coordinator.models import Models
 from pool.coordinator.scheduler.actions import Commit, ReduceRates, SaveValidation
 from pool.coordinator.snapshots import Snapshots
 from pool.errors import CheckpointError
-from pool.metrics.medians import named
+from pool.metrics.medians import format_members
 from pool.process.start import CoordinatorStart
 from pool.run_folder.strict_json import value_at
 from pool.shm.memory import Memory
@@ -127,7 +127,7 @@ class State:
                 rates = f"from {before:g} to {optimizers.learning_rate:g}"
                 reduced[f"{rule.goal.metric} gets no better: the learning rate is reduced {rates}"].append(m)
         for what, members in reduced.items():
-            who = f"{named(members)}, " if len(self._models.members) > 1 else ""
+            who = f"{format_members(members)}, " if len(self._models.members) > 1 else ""
             self._notify(f"{who}step {action.step}: {what} (schedule.plateau)")
 
     def as_checkpoint(self) -> store.Checkpoint:

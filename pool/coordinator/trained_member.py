@@ -103,7 +103,7 @@ class TrainedMember:
             buffers = [buffer.detach() for buffer in _untrained_tensors(self._initial_model)]
             weights = [parameter.detach() for parameter in _trained_parameters(self._initial_model)]
             self._task.initialize(self._initial_model)
-            _settle(bindings, buffers, weights, self._task.initialize)
+            _undo_replacements(bindings, buffers, weights, self._task.initialize)
             if start is not None:
                 self._load_weights(start)
 
@@ -232,7 +232,7 @@ class TrainedMember:
         seed_for(self._seed, f"step {version}", torch.device("cpu"))  # seeding a device would wait for it
         with torch.no_grad():
             after_step(self._model)
-        _settle(self._bindings, self._exchange.buffers(version), self._exchange.weights(version), after_step)
+        _undo_replacements(self._bindings, self._exchange.buffers(version), self._exchange.weights(version), after_step)
         for part in self.steps.parts:
             if self._parameters[part.index]._version != counts[part.index]:
                 part.mark_overwritten()
@@ -247,7 +247,7 @@ class TrainedMember:
             tensor.data = memory
 
 
-def _settle(
+def _undo_replacements(
     bindings: Bindings, buffers: Sequence[torch.Tensor], weights: Sequence[torch.Tensor], method: Callable[..., object]
 ) -> None:
     """Undoes the replacement of tensors by a method of the task: writes a new tensor's numbers into the memory of the

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from pool.coordinator.scheduler.actions import CollectArrays
 from pool.metrics.layout import AVERAGE, LOSS, Measured
 from pool.metrics.metric import Metric
-from pool.metrics.numbers import numbers_of
+from pool.metrics.numbers import compute_metrics
 from pool.metrics.validation_pass import ValidationPass
 from pool.protocol.messages import MetricValue
 from pool.shm.memory import Slot
@@ -77,5 +77,5 @@ class ValidationArrays:
     def _compute(self, collected: Sequence[Arrays]) -> dict[str, tuple[float, ...]]:
         """Computes the metrics that the arrays hold the numbers for: by name, one value for each member (network of an
         ensemble)."""
-        numbers = [numbers_of(metrics, own) for metrics, own in zip(self._metrics, collected, strict=True)]
+        numbers = [compute_metrics(metrics, own) for metrics, own in zip(self._metrics, collected, strict=True)]
         return {name: tuple(own[name] for own in numbers) for name in numbers[0]}

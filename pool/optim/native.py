@@ -144,14 +144,14 @@ class NativeOptimizer(torch.optim.Optimizer):
 def check_not_negative(**numbers: float) -> None:
     """Raises ValueError, with the name, unless every number is at least 0 and within the range of float32."""
     for name, value in numbers.items():
-        if not 0 <= as_number(name, value) <= _HIGHEST:
+        if not 0 <= check_number(name, value) <= _HIGHEST:
             raise ValueError(f"{name} must not be negative: {reprlib.repr(value)}; allowed: 0 to {_HIGHEST:.3g}")
 
 
 def check_positive(**numbers: float) -> None:
     """Raises ValueError, with the name, unless every number is positive and a normal number of float32."""
     for name, value in numbers.items():
-        if not _LOWEST <= as_number(name, value) <= _HIGHEST:
+        if not _LOWEST <= check_number(name, value) <= _HIGHEST:
             raise ValueError(
                 f"{name} must be positive, not {reprlib.repr(value)}; allowed: {_LOWEST:.3g} to {_HIGHEST:.3g}"
             )
@@ -160,11 +160,11 @@ def check_positive(**numbers: float) -> None:
 def check_finite(**numbers: float) -> None:
     """Raises ValueError, with the name, unless every number is within the range of float32."""
     for name, value in numbers.items():
-        if not -_HIGHEST <= as_number(name, value) <= _HIGHEST:
+        if not -_HIGHEST <= check_number(name, value) <= _HIGHEST:
             raise ValueError(f"{name} must be a finite number, not {reprlib.repr(value)}; allowed: +-{_HIGHEST:.3g}")
 
 
-def as_number(name: str, value: Any) -> float:
+def check_number(name: str, value: Any) -> float:
     """Returns the value, or raises ValueError if it is no number."""
     if not isinstance(value, Real):
         raise ValueError(f"{name} must be a number, not {reprlib.repr(value)}")

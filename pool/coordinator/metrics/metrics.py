@@ -19,12 +19,12 @@ from loader.exit_codes import EXIT_RESOURCES
 from pool.checkpoint.schedule import FINAL_MINUTES, FinalAttempts
 from pool.checkpoint.validations import Validation
 from pool.coordinator.metrics.jsonl import JsonLines
-from pool.coordinator.metrics.shares import Spent, shares
+from pool.coordinator.metrics.shares import Spent, compute_shares
 from pool.coordinator.metrics.sinks import Sinks, open_sinks
 from pool.coordinator.scheduler.actions import Commit
 from pool.errors import RunError
 from pool.metrics.layout import LOSS, NET, PREFIX, TRAIN
-from pool.metrics.medians import median_of, of_members
+from pool.metrics.medians import median_of, name_member_values
 from pool.protocol.messages import MetricValue, NetNumbers, RunReport, Shares, Times
 
 Activity = Literal["reducing", "optimizing", "waiting_for_machines"]
@@ -105,12 +105,12 @@ class Metrics:
                 "batches_ready": float(commit.batches_ready),
                 **{f"{TRAIN}{metric.name}": metric.value for metric in commit.metrics},
                 **vars(self._shares),
-                **of_members("loss", self._losses),
-                **of_members("learning_rate", learning_rates),
+                **name_member_values("loss", self._losses),
+                **name_member_values("learning_rate", learning_rates),
                 **{
                     name: value
                     for metric in commit.metrics
-                    for name, value in of_members(f"{TRAIN}{metric.name}", metric.values).items()
+                    for name, value in name_member_values(f"{TRAIN}{metric.name}", metric.values).items()
                 },
             },
         )
@@ -139,7 +139,7 @@ class Metrics:
             values = {f"{PREFIX}{LOSS}": losses, **{f"{PREFIX}{metric.name}": metric.values for metric in metrics}}
             scalars = {name: median_of(each) for name, each in values.items()}
             for name, each in values.items():
-                scalars |= of_members(name, each)
+                scalars |= name_member_values(name, each)
             self._sinks.add(version, scalars)
 
     def add_net_results(self, nets: Sequence[NetNumbers]) -> None:
@@ -150,7 +150,7 @@ class Metrics:
                 self._newest_net = net.step
                 scalars = {f"{NET}{number.name}": number.value for number in net.numbers}
                 for number in net.numbers:
-                    scalars |= of_members(f"{NET}{number.name}", number.values)
+                    scalars |= name_member_values(f"{NET}{number.name}", number.values)
                 self._sinks.add(net.step, scalars)
 
     def report(
@@ -242,5 +242,5 @@ class Metrics:
             **self._seconds,
         )
         if spent.of_workers - self._spent.of_workers > 1.0 or self._spent == Spent():
-            self._shares = shares(self._spent, spent, len(reports)) or self._shares
+            self._shares = compute_shares(self._spent, spent, len(reports)) or self._shares
             self._spent = spent

@@ -64,7 +64,7 @@ class WeightAverage:
         rate = self._config.rate(self.count)
         for index, (place, tensor) in enumerate(self._pairs(tensors)):
             if index < self._parameters:
-                _move(place, tensor, rate)
+                _move_average(place, tensor, rate)
                 crash_point("coordinator.mid_average")
             else:
                 place.copy_(tensor)
@@ -83,7 +83,7 @@ class WeightAverage:
         return zip(self._memory, tensors, strict=True)
 
 
-def _move(average: Tensor, weights: Tensor, rate: float) -> None:
+def _move_average(average: Tensor, weights: Tensor, rate: float) -> None:
     """Adds rate * (weights - average) to the average, in place."""
     if average.dtype == torch.float32 and average.device.type == "cpu":
         threads = choose_num_threads(average.numel(), MEMORY_BOUND)

@@ -18,7 +18,7 @@ from pool.config.tree import Config
 from pool.device.names import check_devices
 from pool.errors import PoolError, ResourceError, UnavailableError
 from pool.machines.place import MachinePlace
-from pool.metrics.medians import named
+from pool.metrics.medians import format_members
 from pool.protocol.address import new_key
 from pool.protocol.identity import COORDINATOR, Peer
 from pool.supervisor.prepare import data_files
@@ -118,7 +118,7 @@ def prepare(
         if said is not None:
             folder.note(said)
     for group in equal([member.model_dump(mode="json") for member in config.members]):
-        folder.note(f"{named(group)} have the same settings, seed included: they are the same network")
+        folder.note(f"{format_members(group)} have the same settings, seed included: they are the same network")
     return run, forkserver
 
 

@@ -18,7 +18,7 @@ from pool.coordinator.metrics import tracker
 from pool.coordinator.metrics.metrics import Metrics, Traffic
 from pool.coordinator.scheduler.actions import Commit
 from pool.telemetry import sinks
-from pool.telemetry.sinks import factory_of
+from pool.telemetry.sinks import find_factory
 from tests.support.wait import wait_for
 
 TELEMETRY = {"project": "nets", "name": "", "tags": ["a", "b"]}
@@ -163,4 +163,4 @@ def test_without_the_package_a_line_says_what_to_install(monkeypatch: pytest.Mon
     monkeypatch.setattr(sinks, "find_spec", lambda _: None)
     for name in sinks.EXTRAS:
         with pytest.raises(ValueError, match=rf"run\.sinks: {name} is not installed: .*sparsepool\[{name}\]"):
-            factory_of(name)
+            find_factory(name)

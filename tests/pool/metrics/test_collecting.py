@@ -19,7 +19,7 @@ from pool.coordinator.scheduler.actions import CollectArrays
 from pool.coordinator.validation_arrays import ValidationArrays
 from pool.ensemble.metric_values import collect
 from pool.errors import ConfigError
-from pool.metrics.layout import NOTHING, Measured, measured
+from pool.metrics.layout import NOTHING, Measured, create_layout
 from pool.metrics.metric import Best, Column
 from pool.metrics.validation_pass import ValidationPass
 from pool.process.document import from_json, to_json
@@ -74,18 +74,18 @@ def metric(**attributes: Any) -> Any:
 )
 def test_metrics_that_cant_be_used_are_refused(metrics: Any, complaint: str) -> None:
     with pytest.raises(ValueError, match=re.escape(complaint)):
-        measured(metrics, 3)
+        create_layout(metrics, 3)
 
 
 def test_a_name_that_is_not_measured_is_refused_with_those_that_are() -> None:
-    found = measured({"chain": Chain()}, 3)
+    found = create_layout({"chain": Chain()}, 3)
     assert (found.best("chain"), found.best("loss")) == ("max", "min")
     with pytest.raises(ValueError, match=r"^'auc' is not measured; allowed: loss, chain$"):
         found.best("auc")
 
 
 def test_what_is_measured_arrives_in_other_processes() -> None:
-    found = measured({"chain": Chain()}, 3)
+    found = create_layout({"chain": Chain()}, 3)
     assert from_json(_MEASURED, to_json(found)) == found
     assert NOTHING.nbytes == 0
     assert found.nbytes == 4096
@@ -130,12 +130,12 @@ def places(found: Measured) -> dict[str, npt.NDArray[Any]]:
     ],
 )
 def test_what_validate_must_not_give(gave: object, complaint: str) -> None:
-    assert complaint in collect(gave, places(measured({"chain": Chain()}, 3)))
+    assert complaint in collect(gave, places(create_layout({"chain": Chain()}, 3)))
 
 
 def test_arrays_are_put_together_in_the_order_of_the_batches_whoever_computed_them_and_when() -> None:
     chain = Chain()
-    found = measured({"chain": chain}, 3)
+    found = create_layout({"chain": chain}, 3)
     memory = {(worker, place): np.zeros(found.nbytes, np.uint8) for worker in (0, 1) for place in (0, 1)}
     collected = ValidationArrays(
         [{"chain": chain}],
@@ -158,7 +158,10 @@ def collected_of(chain: Any) -> ValidationArrays:
     """Of one batch, nothing of which is there."""
     nothing = np.zeros(0, np.uint8)
     return ValidationArrays(
-        [{"chain": chain}], measured({"chain": chain}, 3), validation=ValidationPass(3, 3), place=lambda *_: nothing
+        [{"chain": chain}],
+        create_layout({"chain": chain}, 3),
+        validation=ValidationPass(3, 3),
+        place=lambda *_: nothing,
     )
 
 
