@@ -24,7 +24,7 @@ from torch import Tensor
 
 from pool import _native
 from pool.kernels.backend import backend_of
-from pool.kernels.cuda import fold as cuda
+from pool.kernels.cuda import reduction as cuda
 from pool.kernels.threads import MEMORY_BOUND, choose_num_threads
 from pool.kernels.tree import tree_sum
 
@@ -84,7 +84,7 @@ def reduce(out: Tensor, reduction: Reduction) -> None:
         case "cpu" if out.dtype == torch.float32:
             run_native(_NATIVE, [out], reduction, threads=choose_num_threads(out.numel(), MEMORY_BOUND))
         case "cuda" if reduction.is_of_rows:
-            cuda.fold_rows(
+            cuda.reduce_rows(
                 out,
                 reduction.gradients,
                 reduction.lists,
@@ -94,7 +94,7 @@ def reduce(out: Tensor, reduction: Reduction) -> None:
                 reduction.touched_only,
             )
         case "cuda":
-            cuda.fold(out, reduction.gradients, reduction.leaves, reduction.scale)
+            cuda.reduce(out, reduction.gradients, reduction.leaves, reduction.scale)
         case _:
             reduce_by_torch(out, reduction)
 
@@ -107,7 +107,7 @@ class NativeKernels(NamedTuple):
     rows: Callable[..., None]
 
 
-_NATIVE = NativeKernels(_native.fold, _native.fold_rows)
+_NATIVE = NativeKernels(_native.reduce, _native.reduce_rows)
 
 
 def run_native(
@@ -118,7 +118,7 @@ def run_native(
     `tensors`: what the function writes or reads besides gradients, tensors or lists of tensors; `settings`: its other
     arguments.
     """
-    settings |= {"places": reduction.leaves, "scale": reduction.scale}
+    settings |= {"leaves": reduction.leaves, "scale": reduction.scale}
     if reduction.is_of_rows:
         rows = [(addend.gradient, addend.touched) for addend in reduction.addends]
         kernels.rows(*tensors, rows, first_row=reduction.first_row, touched_only=reduction.touched_only, **settings)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from pool.kernels.backend import backend_of
-from pool.kernels.cuda import fold as cuda
+from pool.kernels.cuda import reduction as cuda
 from pool.kernels.reduction import NativeKernels, Reduction, find_rows, run_native, sum_by_torch, sum_rows_by_torch
 from pool.kernels.threads import MEMORY_BOUND, SCATTERED, choose_num_threads
 

@@ -61,7 +61,7 @@ class CsvReader:
             ]
         self.native = _native.CsvReader([each.lines for each in opened], [each.columns for each in opened], self._shape)
         if skip_damaged:
-            self.native.leave_out_damage()
+            self.native.skip_damage()
 
     @property
     def name(self) -> str:

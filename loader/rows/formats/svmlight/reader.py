@@ -33,7 +33,7 @@ class SvmlightReader:
             self._places += [Place(file.path, chunk, line_file.offset(chunk)) for chunk in range(line_file.num_chunks)]
         self.native = _native.SvmlightReader(line_files)
         if skip_damaged:
-            self.native.leave_out_damage()
+            self.native.skip_damage()
 
     @property
     def name(self) -> str:
