@@ -46,7 +46,7 @@ from pool.protocol.identity import SUPERVISOR, Peer
 from pool.protocol.messages import Notice
 from pool.run_folder.access import shown
 from pool.shm.memory import Memory
-from pool.task.factory import metrics_of
+from pool.task.factory import task_metrics
 from pool.telemetry.trace import Trace
 
 
@@ -116,7 +116,7 @@ def assemble(
         start.step,
         start.cursor,
         incarnation=start.peer.incarnation,
-        known=checkpoints.validations,
+        validations=checkpoints.validations,
         plateaus=state.plateaus,
         frozen=models.frozen,
         unused=state.unused,
@@ -129,7 +129,7 @@ def assemble(
         checkpoints,
         trace,
         ValidationArrays(
-            [metrics_of(member.task, layout.schema) for member in members],
+            [task_metrics(member.task, layout.schema) for member in members],
             start.measured,
             validation=start.validation,
             place=memory.metric_slot,
@@ -141,7 +141,7 @@ def assemble(
     )
     bad_batches = BadBatches(start, memory, notify)
     executor = Executor(scheduler, models, state, record, bad_batches, hub, stopwatch, notify, machines)
-    executor.act(scheduler.begin())
+    executor.act(scheduler.start())
     coordinator = Coordinator(
         context=context,
         supervisor=supervisor,

@@ -13,7 +13,7 @@ from torch import nn
 
 from pool import _native, numerics
 from pool.crash_points import crash_point
-from pool.device.batches import DeviceBatches
+from pool.device.batches import DeviceBatchLoader
 from pool.device.event_waiter import EventWaiter
 from pool.device.names import Device, parse_device
 from pool.device.page_lock import page_lock
@@ -32,7 +32,7 @@ from pool.exchange.interface import WorkerExchange
 from pool.process.start import WorkerStart
 from pool.shm.memory import Memory
 from pool.telemetry.trace import Trace
-from pool.worker.batches import Batches, HostBatches
+from pool.worker.batches import BatchLoader, HostBatchLoader
 from pool.worker.compute import Computer
 from pool.worker.faults import Faults
 from pool.worker.mailbox import Mailbox
@@ -42,8 +42,11 @@ from pool.worker.worker import Worker
 
 
 def begin(start: WorkerStart, exported: Future[ExportedMemory] | None = None) -> Callable[[], NoReturn]:
-    """Makes the worker and returns the function that runs its endless loop. `exported`: if the coordinator is in the
-    same process, yields the GPU memory that it shares with the worker. Raises as `assemble` does."""
+    """Makes the worker and returns the function that runs its endless loop.
+
+    `exported`: if the coordinator is in the same process, yields the GPU memory that it shares with the worker. Raises
+    as `assemble` does.
+    """
     with naming_lost_devices(start.device):
         return assemble(start, exported).run
 
@@ -80,8 +83,8 @@ def assemble(start: WorkerStart, exported: Future[ExportedMemory] | None = None)
     )
     # After the models were made: their weights' memory, replaced by shared memory, has gone back to the system.
     _native.keep_freed_memory()  # or every large activation costs fresh pages
-    if computer.how:
-        mailbox.notify_user(computer.how)
+    if computer.execution_line:
+        mailbox.notify_user(computer.execution_line)
     return Worker(start, memory, mailbox, computer, copies_batches=event_waiter is not None)
 
 
@@ -105,12 +108,12 @@ def _make_members(start: WorkerStart) -> list[Member]:
 
 def _make_batch_loader(
     start: WorkerStart, device: Device, event_waiter: EventWaiter | None, timeline: Timeline
-) -> Batches:
+) -> BatchLoader:
     """Makes the object that brings batches to the device: as views of the ring on a CPU, as copies on a GPU."""
     schema = start.layout.schema
     if event_waiter is None:
-        return HostBatches(schema)
-    return DeviceBatches(schema, torch.device(device.torch_name), event_waiter, timeline)
+        return HostBatchLoader(schema)
+    return DeviceBatchLoader(schema, torch.device(device.torch_name), event_waiter, timeline)
 
 
 def _make_exchange(
@@ -122,7 +125,7 @@ def _make_exchange(
     model: nn.Module,
     device: torch.device,
 ) -> WorkerExchange:
-    """Makes the worker's end of the exchange: where `model` gets its weights and leaves its gradients.
+    """Makes the worker's end of the exchange, from which `model` gets its weights and to which its gradients go.
 
     On a GPU the weights are read in the coordinator's device memory, if the run is set up so, else copied from host
     memory.
@@ -131,26 +134,25 @@ def _make_exchange(
     halves, average, slots = memory.weight_halves(), memory.average(), memory.gradient_slots(index)
     if event_waiter is None:
         return HostWorker(model, layout, halves=halves, slots=slots, average=average)
-    plan, slot_nbytes, streams = layout.plan, layout.slot_plan.nbytes, Streams.of(device)
+    plan, slot_nbytes, streams = layout.plan, layout.slot_plan.nbytes, Streams.create(device)
     weights: DeviceWeights
     if start.imports_memory:
         imported = _import_memory(start, device) if exported is None else exported.result()
-        if imported.shared_streams is not None:
-            streams = replace(
-                streams, outward=imported.shared_streams.writing, stepping=imported.shared_streams.stepping
-            )
+        shared = imported.shared_streams
+        if shared is not None:
+            streams = replace(streams, outward=shared.writing, stepping=shared.stepping)
         crash_point("worker.memory_borrowed")
         weights = MappedWeights(model, plan, streams, split_memory(imported.weights, plan.nbytes))
-        places = split_memory(imported.slots, slot_nbytes)
+        slots_on_device = split_memory(imported.slots, slot_nbytes)
     else:
         weights = CopiedWeights(model, plan, streams, halves, average)
-        places = [torch.from_numpy(slot[:slot_nbytes]) for slot in slots]
+        slots_on_device = [torch.from_numpy(slot[:slot_nbytes]) for slot in slots]
     return DeviceWorker(
         layout,
         weights,
         streams,
         event_waiter,
-        slots=places,
+        slots=slots_on_device,
         list_memory=memory.touched_lists(index),
         timeline=timeline,
         spins=start.spins,

@@ -33,7 +33,7 @@ class Streams:
     stepping: torch.Stream | None = None  # the coordinator's, if in the same process: adds up, and steps weights
 
     @classmethod
-    def of(cls, device: torch.device) -> Streams:
+    def create(cls, device: torch.device) -> Streams:
         return cls(device, torch.Stream(device=device), torch.Stream(device=device))
 
     @property

@@ -104,7 +104,7 @@ DEVICE_RACES: tuple[DeviceRace, ...] = (
         "a ring slot is filled again before its list of rows is copied",
         "store",
         "            record_host_event(self._inward, spins=self._spins).synchronize()\n",
-        "",
+        "            pass\n",
     ),
     OneProcess(
         "the host waits for all that is queued",

@@ -64,7 +64,10 @@ RACES = (
         "",
     ),
     Race(
-        "ring slot is free before it is copied", "batches", "self._event_waiter.call_after(self._read, done)", "done()"
+        "ring slot is free before it is copied",
+        "batches",
+        "self._event_waiter.call_after(self._read, on_read)",
+        "on_read()",
     ),
     Race(
         "event of a batch is recorded on the stream that computes",
@@ -85,7 +88,8 @@ RACES = (
         "            memory.copy_(torch.from_numpy(slot[:used]), non_blocking=True)\n",
         "            self._early = self._stream.record_event()\n"
         "            memory.copy_(torch.from_numpy(slot[:used]), non_blocking=True)\n"
-        "        return OnDevice(_placed(batch, slot, memory), memory, self._early, self._early, self._event_waiter)\n",
+        "        events = self._early, self._early\n"
+        "        return DeviceBatch(_view_copy(batch, slot, memory), memory, *events, self._event_waiter)\n",
     ),
     Race(
         "batch is copied on the stream that computes, its event on another",

@@ -49,7 +49,7 @@ from pool.protocol.messages import Assignment
 from pool.task.factory import build_model
 from pool.telemetry.trace import Trace
 from pool.worker import compute
-from pool.worker.batches import Batches, HostBatches
+from pool.worker.batches import BatchLoader, HostBatchLoader
 from pool.worker.faults import Faults
 from tests.gpu.fake import fakegpu
 from tests.support.toy import LossConfig, ModelConfig
@@ -171,12 +171,12 @@ class WorkerRig:
 
     def _begin_worker(self) -> None:
         given, device = self._given, self._device
-        self._batches: Batches = HostBatches(given.schema)
+        self._batches: BatchLoader = HostBatchLoader(given.schema)
         if device.is_accelerator:
             where = torch.device(device.torch_name)
             self.event_waiter = self._code.event_waiter.EventWaiter()
             self._timeline = open_timeline(self._trace, where, self.event_waiter)
-            self._batches = self._code.batches.DeviceBatches(given.schema, where, self.event_waiter, self._timeline)
+            self._batches = self._code.batches.DeviceBatchLoader(given.schema, where, self.event_waiter, self._timeline)
         self.computer = self._code.step.Computer(
             lambda: [Member(given.task, build_model(given.task, 1), seed=1, settings=())],
             self._layout,
@@ -203,7 +203,7 @@ class WorkerRig:
     def _join(self, model: nn.Module, where: torch.device) -> WorkerExchange:
         if not self._device.is_accelerator:
             return HostWorker(model, self._layout, halves=self._halves, slots=self._slots)
-        self._streams = Streams.of(where)
+        self._streams = Streams.create(where)
         worker: WorkerExchange = self._device_worker(*self._weights_and_slots(model))
         self._exchange = worker
         return worker
@@ -302,7 +302,7 @@ class TakingRig(WorkerRig):
     def make_late(self, name: str) -> None:
         """One of its streams; none if the name is empty."""
         own = self._streams
-        assert not isinstance(self._batches, HostBatches)
+        assert not isinstance(self._batches, HostBatchLoader)
         streams: dict[str, torch.Stream] = {"inward": own.inward, "outward": own.outward, "here": own.current_stream}
         streams["batches"] = self._batches._stream  # type: ignore[attr-defined]
         fakegpu.make_late(streams[name] if name else None)
@@ -317,19 +317,20 @@ class TakingRig(WorkerRig):
         return done
 
     def reuse(self) -> str:
-        """Batches that are dropped as soon as work with them is queued: which of them came out wrong; empty if none."""
+        """BatchLoader that are dropped as soon as work with them is queued: which of them came out wrong; empty if
+        none."""
         targets = []
         for slot in self._given.batches:
             locked = self._ring[0]
             locked[:] = slot
             read = threading.Event()
-            taken = self._batches.take(locked)
-            taken.when_read(read.set)
-            target = taken.for_current_stream().dense["target"]
+            loaded = self._batches.load(locked)
+            loaded.call_when_read(read.set)
+            target = loaded.for_current_stream().dense["target"]
             for _ in range(3):
                 target = target + 0.0
             targets.append(target)
-            del taken
+            del loaded
             read.wait()
         for k, (target, slot) in enumerate(zip(targets, self._given.batches, strict=True)):
             wanted = SparseBatch.view(self._given.schema, slot).dense["target"]
@@ -351,7 +352,7 @@ class TakingRig(WorkerRig):
             if group + 1 < self._groups.groups_per_step:
                 self._fill(group + 1)
                 place = self._place(self._groups.batches(0, group + 1).start)
-                self.computer.prepare(place, group + 2, done=lambda: place.fill(GARBAGE))
+                self.computer.prepare(place, group + 2, on_read=lambda: place.fill(GARBAGE))
 
         self._fill(group)
         self._halves[1 - slot].fill(GARBAGE)
@@ -359,8 +360,8 @@ class TakingRig(WorkerRig):
             [self._place(batch) for batch in batches],
             Assignment("train", group, batches, slot, attempt=group + 1, first=True),
             frozen=(),
-            announce=arrived,
-            meanwhile=prepare_next,
+            on_bucket=arrived,
+            while_computing=prepare_next,
         )
         for batch in batches:
             self._place(batch).fill(GARBAGE)

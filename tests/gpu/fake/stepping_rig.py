@@ -114,7 +114,7 @@ class SteppingRig(WorkerRig):
             "here": lambda: own.current_stream,
             "here of the first": self._boss.submit(lambda: self._stores.first.current_stream).result,
             "copies": lambda: self._copies._streams[torch.device(DEVICES[0])],
-            "here of the last": self._boss.submit(lambda: self._stores.all[-1].here).result,
+            "here of the last": self._boss.submit(lambda: self._stores.all[-1].current_stream).result,
         }
         fakegpu.make_late(streams[name]() if name else None)
 
@@ -170,7 +170,7 @@ class SteppingRig(WorkerRig):
             [self._place(batch) for batch in batches],
             Assignment("train", step, batches, place, attempt=1 + PER_STEP * step + place, first=place == 0),
             frozen=(),
-            announce=arrived,
+            on_bucket=arrived,
         )
         for bucket in range(len(self._given.plan.buckets)):
             if bucket not in reduced:

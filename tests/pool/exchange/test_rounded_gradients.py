@@ -49,16 +49,16 @@ def outcomes(
     exchange.load(0)
     announced: list[int] = []
     writer = GradientWriter(model, plans, exchange)
-    writer.begin_group(0, [GroupBatch({})] * len(factors), announced.append)
+    writer.start_group(0, [GroupBatch({})] * len(factors), announced.append)
     for batch in factors:
-        writer.begin_batch()
+        writer.start_batch()
         for member, (factor, parameter) in enumerate(zip(batch, model.parameters(), strict=True)):
             if factor is not None:
                 (parameter * factor).sum().backward()  # type: ignore[no-untyped-call]
             writer.end_members([member], torch.zeros(1))
         writer.end_batch()
     writer.end_group()
-    return [outcome.unsound for outcome in writer.read(torch.zeros(len(factors), 2))], announced
+    return [outcome.unsound for outcome in writer.read_outcomes(torch.zeros(len(factors), 2))], announced
 
 
 @pytest.mark.parametrize(

@@ -58,15 +58,15 @@ class SimWorker(Child):
 
     def _serve(self) -> None:
         if self.follow():
-            self._queue.new_coordinator(self.coordinator.incarnation)
+            self._queue.replace_coordinator(self.coordinator.incarnation)
             self._bell = True
         elif (message := self.hear()) is not None:
             assert isinstance(message, WorkerOrders)
-            self._bell |= self._queue.orders(message)
+            self._bell |= self._queue.accept_orders(message)
         if self._bell or self._again():
-            if self._queue.may_speak:
+            if self._queue.can_report:
                 self._bell = False
-                self.tell(WorkerReport(self._queue.reports(), Times(), self._queue.settled))
+                self.tell(WorkerReport(self._queue.reports(), Times(), self._queue.released_orders))
             else:
                 self.world.seen["worker not finished with the old life"] += 1
 
@@ -74,10 +74,10 @@ class SimWorker(Child):
 
     def _compute(self) -> None:
         if self._computing is None:
-            self._queue.complete(self._shortcut.newest_version(self._queue.incarnation))
-            if (job := self._queue.next()) is not None:
+            self._queue.update_version(self._shortcut.newest_version(self._queue.incarnation))
+            if (job := self._queue.start_next()) is not None:
                 self._computing = self._work(job)
-            elif (job := self._queue.next_to_prepare()) is not None:
+            elif (job := self._queue.start_preparing_next()) is not None:
                 self._computing = self._prepare(job)
             else:
                 return
@@ -93,7 +93,7 @@ class SimWorker(Child):
             return
         self._end_reading(assignment, assignment.batch)
         self.world.memory.attempts[self.peer.index] = 0, 0
-        self._bell |= self._queue.prepared(job)
+        self._bell |= self._queue.finish_preparing(job)
 
     def _work(self, job: Job) -> Iterator[None]:
         assignment = job.assignment

@@ -41,7 +41,7 @@ class DeviceEnds(Ends):
         is_lent = self.device in OWNERS[self.kind]
         on_host = not OWNERS[self.kind]
         self.coordinator = self.host_coordinator(compact=True) if on_host else self.device_coordinator(is_lent=is_lent)
-        streams = Streams.of(torch.device(self.device))
+        streams = Streams.create(torch.device(self.device))
         weights: DeviceWeights
         if is_lent:
             exported = self.stores.export_memory(0, 1)

@@ -73,7 +73,7 @@ def test_the_coordinator_waits_once_a_step(kind: Any) -> None:
 def test_of_a_worker_on_the_coordinators_device_no_gradient_and_no_weight_goes_over_the_bus(
     kind: Any, devices: int
 ) -> None:
-    """Batches and lists of touched rows come in, losses and flags go out."""
+    """BatchLoader and lists of touched rows come in, losses and flags go out."""
     found, given = trained(kind, early=False)
     views = [SparseBatch.view(given.schema, slot) for slot in given.batches]
     batches = sum(filled(view, slot) for view, slot in zip(views, given.batches, strict=True))

@@ -19,6 +19,8 @@ from tests.pool.kernels.cuda import toolkit
 from tests.pool.kernels.cuda.toolkit import ARCHITECTURES, MachineCode, loads_in_flight
 from tests.support.paths import ROOT
 
+pytestmark = pytest.mark.machine_code
+
 CHESS = Path(layer_stacks.__file__).parent
 SUMS: dict[str, dict[str, int | str]] = {
     "float32": {"BFLOAT16": 0, "NARROW": 0, "WIDTH": 4, "INDEX": "uint16", "VALUES": 0},
@@ -120,11 +122,7 @@ IN_FLIGHT = {  # kernels that must have so many rows on their way
     "reduce 4": {"reduce": 4, "reduce_rows": 4},
 }
 CONSTANT = re.compile(r"HFMA2\S* R\d+, -RZ, RZ, ")  # -0 times 0 plus a constant: how one comes into a register
-OFTEN = ("sm_75", "sm_120")  # the oldest and the newest: always looked at
-EVERY = pytest.mark.parametrize(
-    "architecture",
-    [each if each in OFTEN else pytest.param(each, marks=pytest.mark.machine_code) for each in ARCHITECTURES],
-)
+EVERY = pytest.mark.parametrize("architecture", ARCHITECTURES)
 Compiled = Callable[[str, str], MachineCode]
 KEPT = ROOT / "build/cubins"  # by content, for all processes that run tests
 
