@@ -29,7 +29,7 @@ from pool.crash_points import crash_point
 from pool.metrics.medians import median_of
 from pool.protocol.channel import LINGER_MS, Hub, Link
 from pool.protocol.messages import Hello, NetNews, Roster
-from pool.protocol.resend import SAY_AGAIN_MS, SayAgain
+from pool.protocol.resend import RESEND_MS, ResendTimer
 from pool.shm.signals import CoordinatorEnd
 from pool.telemetry.trace import Trace
 
@@ -79,11 +79,11 @@ class Coordinator:
         crash_point("coordinator.after_hello")
         if self.machines is not None:
             self.report()  # this machine's address, which the other coordinators wait for
-        again = SayAgain()
+        again = ResendTimer()
         while not self._finished():
             waits = self.scheduler.waits_for_machines
             with self.metrics.measured("waiting_for_machines") if waits else nullcontext():
-                events = dict(poller.poll(SAY_AGAIN_MS))
+                events = dict(poller.poll(RESEND_MS))
             if self.shortcut.bell.fileno() in events:
                 self._look()
             self._hear(events)

@@ -35,7 +35,7 @@ from pool.protocol.messages import (
     StreamOrders,
     UntrainedFeatures,
 )
-from pool.protocol.resend import SAY_AGAIN_MS, SayAgain
+from pool.protocol.resend import RESEND_MS, ResendTimer
 from pool.run_folder.access import shown
 from pool.shm.memory import Memory
 from pool.telemetry.trace import Trace
@@ -141,12 +141,12 @@ class Feeder:
             crash_point("feeder.after_hello")
 
         next_beat = 0.0
-        resend = SayAgain()
+        resend = ResendTimer()
         while True:
             if (now := time.monotonic()) >= next_beat:
                 next_beat = now + HEARTBEAT_SECONDS
                 self._supervisor.send(Heartbeat(0.0))  # sent by this loop: if the loop hangs, no heartbeat comes
-            events = dict(poller.poll(SAY_AGAIN_MS))
+            events = dict(poller.poll(RESEND_MS))
             changed = resend.due()
             self._receive(events)
             for ring in self._rings:

@@ -447,7 +447,7 @@ class MachineReport:
 
 
 @dataclass(frozen=True)
-class CheckpointPlace:
+class CheckpointLocation:
     """Names a machine that has the checkpoint of a step."""
 
     step: int
@@ -467,7 +467,7 @@ class MachineOrders:
     ended: str = ""  # why the run is over; empty: it goes on
     finished: bool = False  # all steps are done on all machines
     missing: tuple[int, ...] = ()  # silent machines, for which the other machines wait
-    lacks: CheckpointPlace | None = None  # checkpoint that the receiver has to copy before all machines can begin
+    lacks: CheckpointLocation | None = None  # checkpoint that the receiver has to copy before all machines can begin
 
 
 # --- supervisor -> supervisor, of which one is that of the first machine ---
@@ -483,7 +483,7 @@ class CheckpointRequest:
 
 
 @dataclass(frozen=True)
-class CheckpointPiece:
+class CheckpointShard:
     """Answers a `CheckpointRequest`. The bytes follow the message as one frame."""
 
     request: CheckpointRequest
@@ -508,5 +508,5 @@ Message = (
     | MachineReport
     | MachineOrders
     | CheckpointRequest
-    | CheckpointPiece
+    | CheckpointShard
 )

@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Stuck:
+class StuckProcess:
     """Names a process to kill, with a reason that completes "the process ..."."""
 
     peer: Peer
@@ -97,7 +97,7 @@ class ProcessTable:
             self._enter(state, Stage.READY, now, "it has spoken")
         state.heard, state.moved = now, now - still
 
-    def stuck(self, now: float) -> list[Stuck]:
+    def stuck(self, now: float) -> list[StuckProcess]:
         """Returns the processes to kill, and marks them as killed.
 
         Time in which the supervisor itself did not run (on a suspended machine) does not count as silence.
@@ -108,7 +108,7 @@ class ProcessTable:
             state.shift(lost)
             if why := state.stuck(self._patience, now):
                 self._enter(state, Stage.KILLED, now, f"it {why}")
-                killed.append(Stuck(state.peer, why))
+                killed.append(StuckProcess(state.peer, why))
         return killed
 
     # --- ending ---

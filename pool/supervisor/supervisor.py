@@ -33,7 +33,7 @@ from pool.protocol.messages import (
     RunReport,
     UntrainedFeatures,
 )
-from pool.protocol.resend import SAY_AGAIN_MS, SAY_AGAIN_SECONDS, SayAgain
+from pool.protocol.resend import RESEND_MS, RESEND_SECONDS, ResendTimer
 from pool.shm.memory import newest_version
 from pool.supervisor.death_log import DeathLog
 from pool.supervisor.deaths import Death, with_death
@@ -106,7 +106,7 @@ class Supervisor:
             forkserver.peer,
             (Peer(COORDINATOR), Peer(FEEDER), *sorted(workers)),
             Patience(pool.hang_timeout, pool.start_timeout),
-            SAY_AGAIN_SECONDS,
+            RESEND_SECONDS,
             time.monotonic(),
             guests=guests,
         )
@@ -135,7 +135,7 @@ class Supervisor:
         """
         crash_point("supervisor.memory_reserved")
         self._start_due()
-        again = SayAgain()
+        again = ResendTimer()
         while True:
             events = dict(self._poller.poll(self._pause_ms()))
             self._hear()
@@ -214,7 +214,7 @@ class Supervisor:
     def _pause_ms(self) -> int:
         """Returns the milliseconds to wait for events until the next process has to be started or the roster has to be
         resent."""
-        return min(SAY_AGAIN_MS, int(1000 * self._processes.pause(time.monotonic(), SAY_AGAIN_SECONDS)) + 1)
+        return min(RESEND_MS, int(1000 * self._processes.pause(time.monotonic(), RESEND_SECONDS)) + 1)
 
     def _send_roster(self) -> None:
         """Sends all living processes the roster: which processes are alive, and whether to finish and end."""

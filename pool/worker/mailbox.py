@@ -23,7 +23,7 @@ from pool.process.start import RunStart
 from pool.protocol.channel import Link
 from pool.protocol.identity import SUPERVISOR, Peer
 from pool.protocol.messages import Heartbeat, Hello, Notice, Outcome, Roster, Times, WorkerOrders, WorkerReport
-from pool.protocol.resend import SAY_AGAIN_MS, SayAgain
+from pool.protocol.resend import RESEND_MS, ResendTimer
 from pool.shm.signals import Bell, WorkerEnd
 from pool.telemetry.trace import Trace
 from pool.worker.job import Job
@@ -142,9 +142,9 @@ class Mailbox(threading.Thread):
         poller.register(coordinator.socket, zmq.POLLIN)
         poller.register(self._to_say.fileno(), zmq.POLLIN)
         next_beat = 0.0
-        again = SayAgain()
+        again = ResendTimer()
         while True:
-            events = dict(poller.poll(SAY_AGAIN_MS))
+            events = dict(poller.poll(RESEND_MS))
             if (now := time.monotonic()) >= next_beat:
                 next_beat = now + HEARTBEAT_SECONDS
                 moved = self._moved

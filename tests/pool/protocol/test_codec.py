@@ -49,9 +49,9 @@ EXAMPLES: list[m.Message] = [
     m.BucketSums(4, 1, (m.SumPlace(0, 32, 2, 5), m.SumPlace(1, 0, 2, -1))),
     m.MachineReport("life", "tcp://10.0.0.2:4711", (m.Fact("torch", "2.13.0"),), (0, 6), (6,), lost=2),
     m.MachineOrders("life", 2, 6, "", (m.MachineAddress(1, "tcp://10.0.0.2:4712"),), missing=(2,)),
-    m.MachineOrders("life", missing=(2,), lacks=m.CheckpointPlace(400, 1)),
+    m.MachineOrders("life", missing=(2,), lacks=m.CheckpointLocation(400, 1)),
     m.CheckpointRequest(400, "weights.safetensors", 1 << 20),
-    m.CheckpointPiece(m.CheckpointRequest(400, "weights.safetensors", 1 << 20), is_last=True),
+    m.CheckpointShard(m.CheckpointRequest(400, "weights.safetensors", 1 << 20), is_last=True),
 ]
 
 

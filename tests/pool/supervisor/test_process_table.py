@@ -8,7 +8,7 @@ import pytest
 
 from pool.protocol.identity import COORDINATOR, FEEDER, FORKSERVER, WORKER, Peer
 from pool.supervisor.process_state import NEXT, Patience, ProcessState, Stage
-from pool.supervisor.process_table import ProcessTable, Stuck
+from pool.supervisor.process_table import ProcessTable, StuckProcess
 from tests.support.paths import ROOT
 
 SERVER, WORKER_0, FEEDER_0 = Peer(FORKSERVER), Peer(WORKER, 0), Peer(FEEDER)
@@ -117,8 +117,8 @@ def test_silence_and_standing_still_are_both_stuck() -> None:
         if now <= 10:
             assert found == []
     assert found == [
-        Stuck(FEEDER_0, "was silent for 11.0 s (pool.hang_timeout)"),
-        Stuck(WORKER_0, "has not moved for 11.0 s (pool.hang_timeout)"),
+        StuckProcess(FEEDER_0, "was silent for 11.0 s (pool.hang_timeout)"),
+        StuckProcess(WORKER_0, "has not moved for 11.0 s (pool.hang_timeout)"),
     ]
 
 
@@ -153,13 +153,13 @@ def test_who_is_not_ready_in_time_is_stuck_too() -> None:
     book = places(WORKER_0, FEEDER_0)
     start(book, WORKER_0, 0)
     start(book, FEEDER_0, 0)
-    found: list[Stuck] = []
+    found: list[StuckProcess] = []
     for now in range(62):
         if now >= 30:
             book.beat(FEEDER_0, 0.0, now)
         assert found == []
         found = book.stuck(now)
-    assert found == [Stuck(WORKER_0, "did not get ready within 60 s (pool.start_timeout)")]
+    assert found == [StuckProcess(WORKER_0, "did not get ready within 60 s (pool.start_timeout)")]
 
 
 def test_a_fork_server_may_be_silent_unless_it_is_asked() -> None:
@@ -172,7 +172,7 @@ def test_a_fork_server_may_be_silent_unless_it_is_asked() -> None:
     book.died(SERVER, "was killed by SIGKILL", 111)
 
 
-def look_until(book: ProcessTable, end: int, begin: int = 0) -> list[Stuck]:
+def look_until(book: ProcessTable, end: int, begin: int = 0) -> list[StuckProcess]:
     """A look each second; whoever was stuck at any of them."""
     return [stuck for now in range(begin, end + 1) for stuck in book.stuck(now)]
 
