@@ -273,16 +273,16 @@ def verify_tensors(checkpoint: Path, state: SavedState, name: str) -> Header:
     A tensor with several names is in the header once, under its first name. Raises as `verify`.
     """
     with _damage(checkpoint / name):
-        return known_once(tensor_file.verify(checkpoint / name, state.files[name]), state)
+        return without_tied_names(tensor_file.verify(checkpoint / name, state.files[name]), state)
 
 
 def read_header(checkpoint: Path, state: SavedState, name: str) -> Header:
     """Returns names, dtypes and shapes of the tensors in one file, without reading the tensors. Raises as `verify`."""
     with _damage(checkpoint / name):
-        return known_once(tensor_file.read_header(checkpoint / name, state.files[name]), state)
+        return without_tied_names(tensor_file.read_header(checkpoint / name, state.files[name]), state)
 
 
-def known_once(named: Mapping[str, T], facts: RunFacts) -> dict[str, T]:
+def without_tied_names(named: Mapping[str, T], facts: RunFacts) -> dict[str, T]:
     """Returns `named` without the further names of tensors that have several (tied weights)."""
     return {name: value for name, value in named.items() if name not in facts.tied}
 

@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from pool.checkpoint import folder, tensor_file
-from pool.checkpoint.compare_tensors import Forms, form
+from pool.checkpoint.compare_tensors import TensorSpecs, format_spec
 from pool.checkpoint.state import (
     AVERAGE,
     BEST,
@@ -31,10 +31,10 @@ from pool.checkpoint.state import (
     SavedState,
     encode_state,
     fields_of,
-    known_once,
     read_state,
     verify,
     verify_tensors,
+    without_tied_names,
 )
 from pool.checkpoint.tensor_file import Header, TensorBytes
 from pool.crash_points import crash_point
@@ -87,7 +87,7 @@ def load(path: Path) -> Checkpoint:
     with _naming(path):
         state = verify(path)
         files = [name for name in (WEIGHTS, OPTIMIZER, AVERAGE) if name in state.files]
-        tensors = {name: known_once(load_file(path / name), state) for name in files}
+        tensors = {name: without_tied_names(load_file(path / name), state) for name in files}
     return Checkpoint(
         **fields_of(RunFacts, state),
         **fields_of(RunState, state),
@@ -118,7 +118,7 @@ def load_weights(path: Path, *, averaged: bool = False) -> Weights:
         if name not in state.files:
             raise CheckpointError(f"{path}: has no averaged weights{_why_no_average(state)}")
         header = verify_tensors(path, state, name)
-        return Weights(state, header, known_once(load_file(path / name), state))
+        return Weights(state, header, without_tied_names(load_file(path / name), state))
 
 
 def _why_no_average(state: SavedState) -> str:
@@ -189,9 +189,11 @@ def tensor_bytes(tensors: Mapping[str, torch.Tensor]) -> list[TensorBytes]:
     return result
 
 
-def forms_of_tensors(tensors: Mapping[str, torch.Tensor]) -> Forms:
+def tensor_specs(tensors: Mapping[str, torch.Tensor]) -> TensorSpecs:
     """Returns dtype and shape of each tensor as text, by name."""
-    return {name: form(str(tensor.dtype).removeprefix("torch."), tensor.shape) for name, tensor in tensors.items()}
+    return {
+        name: format_spec(str(tensor.dtype).removeprefix("torch."), tensor.shape) for name, tensor in tensors.items()
+    }
 
 
 def _is_there(target: Path) -> bool:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from loader.plugins.error_text import error_line
 from loader.section import Section
-from pool.checkpoint.compare_tensors import first_difference, forms_in, forms_of
+from pool.checkpoint.compare_tensors import first_difference, header_specs, model_specs
 from pool.checkpoint.folder import locate
 from pool.checkpoint.state import STATE
 from pool.checkpoint.store import load_weights
@@ -208,7 +208,7 @@ class _Checkpoint:
         begin = prefix(m, len(self.members))
         header = {name: self._weights.header[begin + name] for name in tensors}
         parameters, buffers = specs(model)
-        if difference := first_difference(forms_in(header), forms_of((*parameters, *buffers))):
+        if difference := first_difference(header_specs(header), model_specs((*parameters, *buffers))):
             who = f"member {m}: " if begin else ""
             raise CheckpointError(f"{self.path}: {who}{difference}")
 

@@ -48,9 +48,9 @@ def main() -> None:
     start.prepare()
     gc.freeze()  # else every collection in a child would copy the pages of all objects
     crash_point("forkserver.before_ready")
-    lifeline.say(channel, os.getpid())
+    lifeline.send_number(channel, os.getpid())
     while True:
-        theirs = lifeline.take_request(channel)
+        theirs = lifeline.receive_request(channel)
         crash_point("forkserver.before_fork")
         answer = _fork()
         if answer is None:
@@ -61,7 +61,7 @@ def main() -> None:
             roles.play(theirs, parent)
         theirs.close()
         crash_point("forkserver.before_answer")
-        lifeline.say(channel, answer)
+        lifeline.send_number(channel, answer)
 
 
 def _fork() -> int | None:

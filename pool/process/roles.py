@@ -52,10 +52,10 @@ _PATIENCE = 1.0  # seconds that one role waits for the other to report the cause
 def play(channel: socket.socket, parent: int) -> NoReturn:
     """Runs the role of a process that has just been forked, then exits. `parent`: the supervisor's pid."""
     os.setpgid(0, 0)
-    start, folder = lifeline.receive(channel)
+    start, folder = lifeline.receive_start(channel)
     worker: Start | None = None
     if isinstance(start, CoordinatorStart) and start.exchange.one_process:
-        worker, _ = lifeline.receive(channel, folder)
+        worker, _ = lifeline.receive_start(channel, folder)
     lifeline.die_with_parent(parent)  # it is the parent by now: documents are sent after adoption
     logging.raiseExceptions = False  # if the log can't be written, that can't be logged either
     lose_what_has_no_room()
@@ -81,7 +81,7 @@ def _plan(start: Start, channel: socket.socket) -> int:
     except BaseException as error:
         _log(error)
         answer = Refused(f"the planner failed: {shown(error_line(error))}", EXIT_FAILED)
-    lifeline.answer(channel, to_json(answer))
+    lifeline.send_answer(channel, to_json(answer))
     return 0
 
 
@@ -96,9 +96,9 @@ def _live(
     """
     started, me = False, os.getpid()
     try:
-        go_on = begin()
+        run_loop = begin()
         started = True
-        go_on()
+        run_loop()
     except BaseException as error:
         failure = failure_of(error, started=started)
         failure = replace(failure, reason=shown(failure.reason), of_worker=of_worker)  # descriptors have other numbers
@@ -106,7 +106,7 @@ def _live(
             _log(error)
         if os.getpid() == me:  # else this is a fork that a task made, and not the role's process
             time.sleep(patience if isinstance(error, RuntimeError) else 0.0)
-            lifeline.leave(channel, failure)
+            lifeline.send_failure(channel, failure)
         return EXIT_FAILED
     return 0
 
@@ -121,10 +121,10 @@ def _live_together(start: Start, worker: Start, channel: socket.socket, folder: 
 
     def coordinate(role: ModuleType) -> NoReturn:
         def begin() -> Callable[[], object]:
-            go_on: Callable[[], object] = role.begin(start, lent)
+            run_loop: Callable[[], object] = role.begin(start, lent)
             coordinator_begun.set()
             worker_begun.wait()
-            return go_on
+            return run_loop
 
         _end(_live(channel, begin, patience=_PATIENCE))
 
@@ -133,9 +133,9 @@ def _live_together(start: Start, worker: Start, channel: socket.socket, folder: 
         threading.Thread(target=coordinate, args=(role,), name=COORDINATOR, daemon=True).start()
         coordinator_begun.wait()
         crash_points.arm(worker.crash_points, worker.peer)
-        go_on: Callable[[], object] = _module(worker).begin(worker, lent)
+        run_loop: Callable[[], object] = _module(worker).begin(worker, lent)
         worker_begun.set()
-        return go_on
+        return run_loop
 
     return _live(channel, compute, of_worker=True)
 
@@ -157,7 +157,7 @@ def _role(start: Start, channel: socket.socket, folder: int) -> ModuleType:
 
     `folder`: descriptor of the run folder.
     """
-    lifeline.die_with(channel, folder)
+    lifeline.start_watch_thread(channel, folder)
     logging.basicConfig(
         level=logging.INFO, format=f"%(asctime)s {start.peer.role} {start.peer.index} %(levelname)s %(message)s"
     )

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from loader.exit_codes import EXIT_DONE
-from pool.checkpoint.compare_tensors import Forms, first_difference, forms_of
+from pool.checkpoint.compare_tensors import TensorSpecs, first_difference, model_specs
 from pool.checkpoint.folder import locate
 from pool.checkpoint.state import verify
 from pool.config.tree import Config
@@ -70,7 +70,7 @@ def check_stages(recipe: Recipe, show: Callable[[str], object]) -> None:
 
     Raises what `preparation.check` raises.
     """
-    made: dict[str, Forms] = {}
+    made: dict[str, TensorSpecs] = {}
     needed: dict[str, DiskPlan] = {}  # disk space, by stage that is to be trained
     for run in stage_runs(recipe):
         stage = run.stage
@@ -82,7 +82,7 @@ def check_stages(recipe: Recipe, show: Callable[[str], object]) -> None:
         plans = run_plan.planned.plans
         if not run.is_trained:
             needed[stage.name] = disk_plan(run_plan)
-        made[stage.name] = forms_of(tensor for plan in plans for tensor in (*plan.parameters, *plan.buffers))
+        made[stage.name] = model_specs(tensor for plan in plans for tensor in (*plan.parameters, *plan.buffers))
         parent = stage.parent
         if parent is not None and (difference := first_difference(made[parent.name], made[stage.name])):
             raise ConfigError(

@@ -13,7 +13,7 @@ from pool.protocol.identity import WORKER, Peer
 from pool.run_folder.access import shown
 from pool.shm.memory import Held
 from pool.supervisor.deaths import Death, account
-from pool.supervisor.failover import still_to_know
+from pool.supervisor.failover import relevant_deaths
 from pool.supervisor.prepare.run_plan import RunPlan
 from pool.supervisor.processes.child import Child
 from pool.supervisor.processes.children import Children
@@ -69,7 +69,7 @@ class DeathLog:
             newest = self.deaths[-1]
             raised = shown(f"{newest.raised}; traceback in {newest.log}") if newest.raised else ""
             deaths.append(DeathInBatch(self._held.purpose, self._held.step, self._held.batch, raised))
-        return still_to_know(deaths, done)
+        return relevant_deaths(deaths, done)
 
     def error(self, why: str, exit_code: int) -> RunError:
         """Returns the error that ends the run because of the newest death. For a crash loop it describes all deaths."""

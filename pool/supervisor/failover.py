@@ -19,7 +19,7 @@ from pool.supervisor.prepare.run_plan import RunPlan
 from pool.supervisor.resources.run_folder import RunFolder
 
 
-def go_on(
+def plan_restart(
     run: RunPlan, folder: RunFolder, coordinator: Peer, segments: Mapping[str, int], step: int | None = None
 ) -> RunPlan:
     """Returns the run's plan for a new coordinator whose predecessor has died. It begins as in a resumed run (I9).
@@ -55,7 +55,7 @@ def _from_step(run: RunPlan, folder: RunFolder, segments: Mapping[str, int], ste
     return replace(run, step=step, cursor=cursor, checkpoint=checkpoint, snapshot=None)
 
 
-def still_to_know(deaths: Sequence[DeathInBatch], done: int) -> tuple[DeathInBatch, ...]:
+def relevant_deaths(deaths: Sequence[DeathInBatch], done: int) -> tuple[DeathInBatch, ...]:
     """Returns the deaths of workers that a new coordinator has to know of.
 
     Batches of steps below `done` were computed in the end, so deaths in them are left out. Those are kept that make a

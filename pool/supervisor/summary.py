@@ -69,7 +69,7 @@ def _checkpoints(folder: Path, report: RunReport) -> str:
     return f"best checkpoint: {best}{value}; {newest.replace(f'{folder}/', '')}"
 
 
-def unsaved_line(done: int, saved: int) -> str:
+def describe_unsaved_steps(done: int, saved: int) -> str:
     """Returns a line with the steps that a resumed run does again, or an empty string if there are none.
 
     `done`: newest completed step; `saved`: step of the newest checkpoint.

@@ -37,7 +37,7 @@ from pool.protocol.resend import RESEND_MS, RESEND_SECONDS, ResendTimer
 from pool.shm.memory import newest_version
 from pool.supervisor.death_log import DeathLog
 from pool.supervisor.deaths import Death, with_death
-from pool.supervisor.failover import go_on, steps_to_begin_with
+from pool.supervisor.failover import plan_restart, steps_to_begin_with
 from pool.supervisor.listeners import Action, EndRun, KillCoordinator, Listener, SendRoster, StartCoordinator
 from pool.supervisor.lost_devices import LostDevices
 from pool.supervisor.machine_watch import MachineWatch
@@ -56,7 +56,7 @@ from pool.supervisor.resources.run_memory import RunMemory
 from pool.supervisor.resources.signals import StopSignals
 from pool.supervisor.slow_loader import SlowLoader
 from pool.supervisor.stop_plan import Ending, StopPlan
-from pool.supervisor.summary import unsaved_line
+from pool.supervisor.summary import describe_unsaved_steps
 from pool.supervisor.systemd import ServiceManager
 from pool.telemetry.progress import ProgressLine
 from pool.telemetry.prometheus import Exporter
@@ -177,7 +177,7 @@ class Supervisor:
         """Returns a line about a run that ends early: the steps that a resumed run does again. Empty if there are
         none."""
         done = newest_version(self._memory.segments, self._memory.sizes)
-        return unsaved_line(done, max(0, self._folder.linked_step(LAST)))
+        return describe_unsaved_steps(done, max(0, self._folder.linked_step(LAST)))
 
     # --- starting ---
 
@@ -335,7 +335,7 @@ class Supervisor:
 
         `step`: on which the machines have agreed; None: the newest step in memory or in a checkpoint.
         """
-        self._run = go_on(self._run, self._folder, coordinator, self._memory.segments, step)
+        self._run = plan_restart(self._run, self._folder, coordinator, self._memory.segments, step)
         self._say_notes()
         self._progress.say(f"the run goes on from step {self._run.step}")
 

@@ -74,7 +74,7 @@ def _ask(
     try:
         planner.tell(start, RunMemory())
         _wait_for(planner, timeout, signals)
-        answer = lifeline.take_answer(planner.channel)
+        answer = lifeline.receive_answer(planner.channel)
     except BaseException:
         planner.end()
         raise

@@ -15,7 +15,7 @@ from loader.exit_codes import EXIT_DONE
 from loader.files.identity import DataFile
 from loader.section import Effect
 from loader.stream.interface import Cursor
-from pool.checkpoint.compare_tensors import first_difference, forms_in, forms_of
+from pool.checkpoint.compare_tensors import first_difference, header_specs, model_specs
 from pool.checkpoint.fingerprint import LAYOUT, NATIVE_CODE, differences, differing_keys
 from pool.checkpoint.state import STATE, WEIGHTS, OptimizerNumbers, SavedState, read_header, read_state
 from pool.config.key_path import walk
@@ -131,7 +131,7 @@ def compare_model(run: RunPlan, checkpoint: Path, saved: SavedState, *, to_start
     if to_start and not any(name.startswith(first) for name in header):
         of_one = (*plans[0].parameters, *plans[0].buffers)
         tensors = [replace(tensor, name=tensor.name.removeprefix(first)) for tensor in of_one]
-    difference = first_difference(forms_in(header), forms_of(tensors))
+    difference = first_difference(header_specs(header), model_specs(tensors))
     if difference is not None:
         changes = _changes("model", run.config.model_dump(mode="json"), saved.config)
         keys = ", ".join(change for change in changes if not change.startswith(f"model.{KEY}:"))

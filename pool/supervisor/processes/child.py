@@ -48,7 +48,7 @@ class Child:
         folder = os.open(start.run_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             with memory.part_of(start) as (full, descriptors):
-                lifeline.send(self.channel, full, self._output, folder, descriptors)
+                lifeline.send_start(self.channel, full, self._output, folder, descriptors)
         finally:
             os.close(folder)
 
@@ -81,7 +81,7 @@ class Child:
         _, status = os.waitpid(self.pid, 0)
         self.returncode = code = os.waitstatus_to_exitcode(status)
         self._end_of_log = self._read_log()
-        self.failure = lifeline.left(self.channel)
+        self.failure = lifeline.receive_failure(self.channel)
         os.close(self.pidfd)
         os.close(self._output)
         self.channel.close()

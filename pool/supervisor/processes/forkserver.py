@@ -40,7 +40,7 @@ class ForkServer(Child):
 
     def __init__(self, peer: Peer, config: Config, log: Path) -> None:
         """Starts the fork server. Raises OSError."""
-        channel, theirs = lifeline.pair()
+        channel, theirs = lifeline.create_pair()
         output = open_log(log)
         try:
             with theirs:
@@ -61,9 +61,9 @@ class ForkServer(Child):
     def ask_for(self, peer: Peer, log: Path) -> None:
         """Asks for the process of `peer`. Does nothing if the fork server is dead."""
         assert self.can_fork
-        channel, theirs = lifeline.pair()
+        channel, theirs = lifeline.create_pair()
         with theirs:
-            lifeline.request(self.channel, theirs)
+            lifeline.send_request(self.channel, theirs)
         self._asked = ProcessRequest(peer, channel, log)
 
     def hear(self) -> Child | None:
@@ -72,7 +72,7 @@ class ForkServer(Child):
         Returns the fork server itself if it has got ready, or the process it was asked for, which waits for its
         settings. None if the fork server is dead. Raises OSError, also if no process can be forked.
         """
-        number = lifeline.take_number(self.channel)
+        number = lifeline.receive_number(self.channel)
         if number is None:
             return None
         if not self.ready:

@@ -127,16 +127,16 @@ def test_an_exception_with_another_text_has_the_same_signature(task: ModuleType)
 
 def test_what_a_process_leaves_is_there_when_it_is_dead_and_whoever_holds_its_end_open() -> None:
     """A process that a task has forked keeps the socket open: nobody may wait for its end."""
-    ours, theirs = lifeline.pair()
+    ours, theirs = lifeline.create_pair()
     held = os.dup(theirs.fileno())
-    assert lifeline.left(ours) is None
+    assert lifeline.receive_failure(ours) is None
     failure = Failure("ValueError: é", 1, True, "here")
-    lifeline.leave(theirs, failure)
+    lifeline.send_failure(theirs, failure)
     theirs.close()
-    assert lifeline.left(ours) == failure
-    assert lifeline.left(ours) is None
+    assert lifeline.receive_failure(ours) == failure
+    assert lifeline.receive_failure(ours) is None
     os.close(held)
-    lifeline.leave(theirs, failure)  # closed: nothing happens
+    lifeline.send_failure(theirs, failure)  # closed: nothing happens
     ours.close()
 
 

@@ -233,7 +233,7 @@ def test_the_supervisor_makes_an_error_of_it(
         patch.setattr(lifeline, "take_number", lambda channel: -errno.EAGAIN)  # noqa: ARG005
         with pytest.raises(OSError, match="temporarily unavailable"):
             server.hear()
-    forked_all_the_same = lifeline.take_number(server.channel)
+    forked_all_the_same = lifeline.receive_number(server.channel)
     assert forked_all_the_same is not None
     os.waitpid(forked_all_the_same, 0)
 

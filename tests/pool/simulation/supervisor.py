@@ -12,7 +12,7 @@ from pool.machines.chair import Chair
 from pool.machines.member import Begin, Break, Member, Over, Refused
 from pool.protocol.identity import COORDINATOR, FEEDER, WORKER, Peer
 from pool.protocol.messages import Roster, RosterEntry
-from pool.supervisor.failover import still_to_know
+from pool.supervisor.failover import relevant_deaths
 from tests.pool.simulation.coordinator import SimCoordinator
 from tests.pool.simulation.feeder import SimFeeder
 from tests.pool.simulation.process import THE_SUPERVISOR, Process
@@ -77,7 +77,7 @@ class SimSupervisor(Process):
             self._coordinator = successor
         if peer.role == COORDINATOR and self.world.setup.one_process:
             del self._alive[WORKER, 0]
-            self.world.deaths = list(still_to_know(self.world.deaths, self.world.done))
+            self.world.deaths = list(relevant_deaths(self.world.deaths, self.world.done))
             self._start(successor)
             self._start(Peer(WORKER, 0, successor.incarnation))
         else:

@@ -18,13 +18,13 @@ from pool.protocol.blame import DEADLY, DeathInBatch
 from pool.protocol.identity import COORDINATOR, FEEDER, FORKSERVER, WORKER, Peer
 from pool.protocol.messages import RunReport, Shares
 from pool.supervisor.deaths import Death, account
-from pool.supervisor.failover import still_to_know
+from pool.supervisor.failover import relevant_deaths
 from pool.supervisor.lost_devices import LostDevices, Verdict
 from pool.supervisor.policy import PAUSES, RestartPolicy
 from pool.supervisor.resources.signals import StopSignals
 from pool.supervisor.resources.system_memory import oom_kills
 from pool.supervisor.stop_plan import Ending, StopPlan
-from pool.supervisor.summary import unsaved_line
+from pool.supervisor.summary import describe_unsaved_steps
 from pool.supervisor.systemd import ServiceManager
 
 WORKER_0 = Peer(WORKER, 0)
@@ -402,9 +402,9 @@ def test_deaths_in_batches_are_told_on_until_the_batch_was_computed() -> None:
     """A step may be done again. What it was done without stays left out."""
     once, thrice = DeathInBatch("train", 4, 8, ""), DeathInBatch("train", 4, 9, "")
     deaths = [once, *[thrice] * DEADLY, DeathInBatch("train", 6, 12, "KeyError")]
-    assert still_to_know(deaths, 4) == tuple(deaths)
-    assert still_to_know(deaths, 5) == tuple(deaths[1:])
-    assert still_to_know(deaths, 7) == (thrice,) * DEADLY
+    assert relevant_deaths(deaths, 4) == tuple(deaths)
+    assert relevant_deaths(deaths, 5) == tuple(deaths[1:])
+    assert relevant_deaths(deaths, 7) == (thrice,) * DEADLY
 
 
 def test_the_exchange_goes_where_a_worker_is_left_and_uses_the_memory_that_is_reserved() -> None:
@@ -440,4 +440,4 @@ def test_a_death_names_the_workers_gpu() -> None:
     ],
 )
 def test_steps_that_a_resumed_run_does_again_are_named(done: int, saved: int, line: str) -> None:
-    assert unsaved_line(done, saved) == line
+    assert describe_unsaved_steps(done, saved) == line
