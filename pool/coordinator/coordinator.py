@@ -28,7 +28,7 @@ from pool.coordinator.state import State
 from pool.crash_points import crash_point
 from pool.metrics.medians import median_of
 from pool.protocol.channel import LINGER_MS, Hub, Link
-from pool.protocol.messages import Hello, NetNews, Roster
+from pool.protocol.messages import Hello, NetsStatus, Roster
 from pool.protocol.resend import RESEND_MS, ResendTimer
 from pool.shm.signals import CoordinatorEnd
 from pool.telemetry.trace import Trace
@@ -57,7 +57,7 @@ class Coordinator:
     history: History | None
     say: Callable[[str], object]  # sends a line to the run's user
     _next_report: float = field(default=0.0, init=False)
-    _nets: NetNews = field(default_factory=NetNews, init=False)
+    _nets: NetsStatus = field(default_factory=NetsStatus, init=False)
     _waits_for_nets: bool = field(default=False, init=False)
 
     def run(self) -> None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pool.checkpoint import snapshot
 from pool.checkpoint.snapshot import Snapshot
 from pool.checkpoint.state import BEST, LAST
-from pool.protocol.blame import DeathInBatch, verdict
+from pool.protocol.blame import DeathInBatch, reason_unusable
 from pool.protocol.identity import Peer
 from pool.shm.memory_map import SNAPSHOTS
 from pool.shm.segment import Segment, read_only
@@ -64,7 +64,7 @@ def relevant_deaths(deaths: Sequence[DeathInBatch], done: int) -> tuple[DeathInB
     of_batch: defaultdict[object, list[DeathInBatch]] = defaultdict(list)
     for death in deaths:
         of_batch[death.key].append(death)
-    return tuple(death for death in deaths if death.step >= done or verdict(of_batch[death.key]))
+    return tuple(death for death in deaths if death.step >= done or reason_unusable(of_batch[death.key]))
 
 
 def choose(whole: Iterator[tuple[int, Snapshot]], best_on_disk: int) -> tuple[int, Snapshot] | None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from loader.stream.config import DataConfig
 from loader.stream.left_out import LeftOutChunks
 from loader.stream.sources import source_by_name
-from pool.protocol.messages import LeftOutData, Purpose
+from pool.protocol.messages import Purpose, SkippedData
 
 _NAMES: dict[Purpose, str] = {"train": "training data", "validate": "validation data"}
 
@@ -20,7 +20,7 @@ class LeftOutSummary:
         self._samples = source_by_name(config.source).samples
         self._chunks: dict[Purpose, LeftOutChunks] = {}
 
-    def add(self, report: LeftOutData) -> str | None:
+    def add(self, report: SkippedData) -> str | None:
         """Adds a feeder's report. Returns a line for the user if it is the first about training data, or about
         validation data."""
         is_first = report.purpose not in self._chunks

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from loader.stream.config import DataConfig
 from pool.metrics.feature_uses import UntrainedShare
 from pool.protocol.identity import WORKER, Peer
-from pool.protocol.messages import LeftOutData, Notice, UntrainedFeatures
+from pool.protocol.messages import Notice, SkippedData, UntrainedFeatures
 from pool.supervisor.left_out_summary import LeftOutSummary
 
 log = logging.getLogger(__name__)
@@ -24,13 +24,13 @@ class Notices:
         self._of_workers: set[str] = set()  # texts of workers that were shown
         self._untrained_fields: set[str] = set()  # fields that were shown
 
-    def hear(self, peer: Peer, message: Notice | LeftOutData | UntrainedFeatures) -> None:
+    def hear(self, peer: Peer, message: Notice | SkippedData | UntrainedFeatures) -> None:
         """Shows a message of a process, if the same was not shown before."""
         match message:
             case Notice(text):
                 log.warning("%s: %s", peer, text)
                 self._show_notice(peer, text)
-            case LeftOutData():
+            case SkippedData():
                 if line := self.left_out.add(message):
                     self._say(line)
             case UntrainedFeatures(share):

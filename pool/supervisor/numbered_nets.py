@@ -21,7 +21,7 @@ from pool.errors import CheckpointError
 from pool.export.command import export_command
 from pool.nets.numbers import join_numbers, parse_numbers
 from pool.nets.record import NETS, RECORD, Net, NetPlan, net_name, read_record, write_record
-from pool.protocol.messages import NetNews, NetNumbers, RunReport
+from pool.protocol.messages import NetNumbers, NetsStatus, RunReport
 from pool.run_folder import files
 from pool.run_folder.access import make_folder
 from pool.run_folder.room import has_room
@@ -86,13 +86,13 @@ class NumberedNets:
         self._list_checkpoints()
 
     @property
-    def news(self) -> NetNews:
+    def news(self) -> NetsStatus:
         """Returns the state of the nets, for the coordinator."""
         if self._stopped or not self._train.export_every:
-            return NetNews((), FOREVER)
+            return NetsStatus((), FOREVER)
         unsettled = self._plan.unsettled
         settled = unsettled[0] - 1 if unsettled else max(0, self._saved)
-        return NetNews(() if self._numbers is None else (self._numbers,), settled)
+        return NetsStatus(() if self._numbers is None else (self._numbers,), settled)
 
     @property
     def pids(self) -> set[int]:

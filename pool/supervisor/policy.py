@@ -69,17 +69,17 @@ class RestartPolicy:
             return Decision(True, "restarted")
         if failure is not None and failure.started and batch is not None:
             return Decision(True, "restarted; a batch that raises twice is not tried again")
-        self._deaths[peer.place] += 1
-        number = self._deaths[peer.place]
+        self._deaths[peer.role_index] += 1
+        number = self._deaths[peer.role_index]
         pause = PAUSES[min(number, len(PAUSES)) - 1]
         if not needed and number > self.budget:
             return Decision(True, f"nobody waits for it: tried again in {PAUSES[-1]:g} s", PAUSES[-1])
         if failure is not None:
             if not failure.started:
                 return Decision(False, "it never got ready", exit_code=failure.exit_code)
-            if self._raised.get(peer.place) == failure.signature:
+            if self._raised.get(peer.role_index) == failure.signature:
                 return Decision(False, "the same exception ended it before", exit_code=failure.exit_code)
-            self._raised[peer.place] = failure.signature
+            self._raised[peer.role_index] = failure.signature
         if number > self.budget:
             return Decision(False, f"it died {number} times without a step done (pool.restarts = {self.budget})")
         when = f" in {pause:g} s" if pause else ""

@@ -45,9 +45,9 @@ class ProcessTable:
         """
         self._forkserver = ProcessState(forkserver, Stage.IDLE)
         guests = guests or {}
-        self._states = {peer.place: ProcessState(peer, due=now) for peer in (*others, *guests)}
-        self._guests = {guest.place: host.place for guest, host in guests.items()}
-        self._states[forkserver.place] = self._forkserver
+        self._states = {peer.role_index: ProcessState(peer, due=now) for peer in (*others, *guests)}
+        self._guests = {guest.role_index: host.role_index for guest, host in guests.items()}
+        self._states[forkserver.role_index] = self._forkserver
         self._patience = patience
         self._look_every = look_every
         self._looked = now
@@ -90,7 +90,7 @@ class ProcessTable:
     def beat(self, peer: Peer, still: float, now: float) -> None:
         """Notes a heartbeat of a process whose loop has not advanced for `still` seconds. Ignores heartbeats of dead
         processes."""
-        state = self._states.get(peer.place)
+        state = self._states.get(peer.role_index)
         if state is None or state.peer != peer or state.stage not in (Stage.STARTING, Stage.READY):
             return
         if state.stage is Stage.STARTING:
@@ -143,17 +143,17 @@ class ProcessTable:
             return self._forkserver
         if self._forkserver.stage is not Stage.IDLE:
             return None
-        processes = (state for state in self._others() if state.peer.place not in self._guests)
+        processes = (state for state in self._others() if state.peer.role_index not in self._guests)
         waiting = (state for state in processes if state.stage is Stage.WAITING)
         return min(waiting, key=lambda state: state.due, default=None)
 
     def _played_by(self, peer: Peer) -> list[ProcessState]:
         """Returns the states of a process and of its guests (other roles in the same process), its own first."""
-        guests = [guest for guest, host in self._guests.items() if host == peer.place]
+        guests = [guest for guest, host in self._guests.items() if host == peer.role_index]
         return [self._state_of(peer), *(self._states[guest] for guest in guests)]
 
     def _state_of(self, peer: Peer) -> ProcessState:
-        state = self._states[peer.place]
+        state = self._states[peer.role_index]
         assert state.peer == peer, f"{peer} (incarnation {peer.incarnation}) is not the newest of its place"
         return state
 

@@ -26,11 +26,11 @@ from pool.protocol.identity import COORDINATOR, FEEDER, FORKSERVER, SUPERVISOR, 
 from pool.protocol.messages import (
     Heartbeat,
     Hello,
-    LeftOutData,
     Notice,
     Roster,
     RosterEntry,
     RunReport,
+    SkippedData,
     UntrainedFeatures,
 )
 from pool.protocol.resend import RESEND_MS, RESEND_SECONDS, ResendTimer
@@ -258,7 +258,7 @@ class Supervisor:
                 self._send_roster()
             elif isinstance(message, Heartbeat):
                 self._processes.beat(peer, message.still, time.monotonic())
-            elif isinstance(message, Notice | LeftOutData | UntrainedFeatures):
+            elif isinstance(message, Notice | SkippedData | UntrainedFeatures):
                 self._notices.hear(peer, message)
             elif isinstance(message, RunReport) and peer.role == COORDINATOR:
                 self._processes.beat(peer, 0.0, time.monotonic())

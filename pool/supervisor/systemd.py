@@ -29,10 +29,10 @@ class ServiceManager:
         The ping is sent only if a batch was finished since the last report, or if the run waits for something that its
         own processes don't do: room on the disk, or the export of nets.
         """
-        if report.computed != self._computed or report.waits_for_nets or report.waits_for_disk:
+        if report.compute_seconds != self._computed or report.waits_for_nets or report.waits_for_disk:
             self._send("WATCHDOG=1" if self._is_ready else "READY=1")
             self._is_ready = True
-            self._computed = report.computed
+            self._computed = report.compute_seconds
         if (status := _status(report)) != self._status:
             self._status = status
             self._send(f"STATUS={status}")

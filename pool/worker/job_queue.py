@@ -53,7 +53,7 @@ class JobQueue:
         }
         self._number = orders.number
         self._settle()
-        return orders.wants_answer and self.settled == self._number
+        return orders.needs_report and self.settled == self._number
 
     def complete(self, version: int) -> bool:
         """Notes that a version of the weights is complete, -1 if none is known to be. Returns True if it is newer than
@@ -134,4 +134,4 @@ class JobQueue:
 
 def is_sound(outcomes: Iterable[Outcome]) -> bool:
     """True if all losses and gradients of the batches are finite."""
-    return not any(any(outcome.unsound) for outcome in outcomes)
+    return not any(any(outcome.nonfinite) for outcome in outcomes)

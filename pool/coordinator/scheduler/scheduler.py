@@ -487,7 +487,7 @@ class StepScheduler:
             for each in share.report.unusable:
                 members = set(each.members) & self._using(each.batch)
                 if members and not self._ended:
-                    yield from self._leave_out(each.batch, each.why, members, machine)
+                    yield from self._leave_out(each.batch, each.reason, members, machine)
             self._step.other_report(machine, share.report)
 
     def _judge_numbers(self, batch: int, work: Work, outcome: Outcome) -> Iterator[Action]:
@@ -497,7 +497,7 @@ class StepScheduler:
         `work` may have been dropped meanwhile, because another batch of its group was left out.
         """
         using = self._using(batch)
-        unsound = {member: what for member, what in enumerate(outcome.unsound) if what and member in using}
+        unsound = {member: what for member, what in enumerate(outcome.nonfinite) if what and member in using}
         if unsound:
             yield from self._leave_out(batch, f"{_first_of(unsound)} is not finite ({work.computed_by})", set(unsound))
 

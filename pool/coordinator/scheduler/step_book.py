@@ -25,7 +25,15 @@ from statistics import fmean
 from pool.coordinator.scheduler.actions import Announce, Fold, Send, TakeBuffers, Update
 from pool.coordinator.scheduler.rules import Rules
 from pool.exchange.groups import Contribution
-from pool.protocol.messages import Assignment, BatchLosses, LeftOut, MetricValue, Outcome, ShareReport, Unusable
+from pool.protocol.messages import (
+    Assignment,
+    BatchLosses,
+    ExcludedBatch,
+    MetricValue,
+    Outcome,
+    ShareReport,
+    UnusableBatch,
+)
 
 
 @dataclass
@@ -80,7 +88,7 @@ class StepBook:
         self._others = {machine: OtherShare() for machine in self._other_places}
         self._announced = not self._others  # the other machines have been sent the report of the share
         self._sent: set[int] = set()  # buckets whose sums were sent to the other machines
-        self._unusable: list[Unusable] = []  # batches of this machine's share that were left out
+        self._unusable: list[UnusableBatch] = []  # batches of this machine's share that were left out
         self._eager = rules.on_bad_batch == "stop" and not self._others  # no batch is ever left out
         batches = range(step * groups.batches_per_step, (step + 1) * groups.batches_per_step)
         self._groups = groups
@@ -91,7 +99,7 @@ class StepBook:
             self._buckets.setdefault(member, set()).add(bucket)
         self._batches = {member: list(batches) for member in self._buckets if member not in frozen}
         self._parts = {member: self._parts_of(own) for member, own in self._batches.items()}  # ascending by index
-        self._left_out: set[LeftOut] = set()
+        self._left_out: set[ExcludedBatch] = set()
         self.batches = list(batches) if self._batches else []  # in the step of any member, in their order (I2)
         self.losses: dict[int, tuple[float, ...]] = {}  # finished batch -> losses, one a member, then metrics
         self._folded = [0] * len(member_of)  # how many of its member's parts are in each bucket's sum
@@ -155,7 +163,7 @@ class StepBook:
             for place, name in enumerate(names)
         )
 
-    def left_out_of(self, batches: Collection[int]) -> tuple[LeftOut, ...]:
+    def left_out_of(self, batches: Collection[int]) -> tuple[ExcludedBatch, ...]:
         """Returns which of these batches are left out of the step, and for which member (network of an ensemble)
         each."""
         return tuple(sorted(each for each in self._left_out if each.batch in batches))
@@ -186,7 +194,7 @@ class StepBook:
                 if self._has_buffers:
                     yield TakeBuffers(self.step, member, None)
             self._batches[member].remove(batch)
-            self._left_out.add(LeftOut(batch, member))
+            self._left_out.add(ExcludedBatch(batch, member))
             for bucket in self._buckets[member]:
                 assert not self._updated[bucket], f"batch {batch} of step {self.step} is in the weights already"
             if self.is_own(batch):
@@ -208,7 +216,7 @@ class StepBook:
         """Notes a left-out batch of this machine's share of the step, for the report to the other machines. `why`: the
         reason in words."""
         if self.is_own(batch):
-            self._unusable.append(Unusable(batch, tuple(members), why))
+            self._unusable.append(UnusableBatch(batch, tuple(members), why))
 
     def other_report(self, machine: int, report: ShareReport) -> None:
         """Takes another machine's report of its share of the step: losses of its batches. Batches that it can't use

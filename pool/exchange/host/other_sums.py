@@ -18,7 +18,7 @@ from pool.exchange.plan import Bucket
 from pool.exchange.plan import Tensor as Planned
 from pool.exchange.tensors import torch_dtype
 from pool.kernels.fold import Addend
-from pool.protocol.messages import BucketSums, SumPlace
+from pool.protocol.messages import BucketSums, SumHeader
 
 _Piece = tuple[int, int]  # parameter, numbered through all members, and first row
 
@@ -42,10 +42,10 @@ class OtherSums:
             raise ProtocolError(f"bucket {message.bucket} of {len(self._plan.buckets)}")
         bucket, left = self._plan.buckets[message.bucket], list(frames)
         found: dict[_Piece, list[Addend]] = {piece: [] for piece in self._pieces(bucket)}
-        for place in message.sums:
-            if (place.parameter, place.first_row) not in found:
-                raise ProtocolError(f"{place}: no piece of bucket {message.bucket}")
-            found[place.parameter, place.first_row].append(self._addend(bucket, place, left))
+        for header in message.sums:
+            if (header.parameter, header.first_row) not in found:
+                raise ProtocolError(f"{header}: no piece of bucket {message.bucket}")
+            found[header.parameter, header.first_row].append(self._addend(bucket, header, left))
         if left:
             raise ProtocolError(f"{len(left)} frames too many for bucket {message.bucket}")
         self._sums.setdefault((message.step, machine), {}).update(found)
@@ -83,29 +83,29 @@ class OtherSums:
         first_row = 0 if bucket.rows is None else bucket.rows[0]
         return [(parameter, first_row) for parameter in bucket.parameters]
 
-    def _addend(self, bucket: Bucket, place: SumPlace, frames: list[memoryview]) -> Addend:
+    def _addend(self, bucket: Bucket, header: SumHeader, frames: list[memoryview]) -> Addend:
         """Takes one sum, and of a table its row numbers, from the front of `frames`. Raises ProtocolError if they do
         not fit."""
-        planned = self._plan.parameters[place.parameter]
+        planned = self._plan.parameters[header.parameter]
         first, last = bucket.rows or (0, planned.shape[0] if planned.shape else 1)
         rows, touched = last - first, None
-        if (planned.sparse_field is None) != (place.rows < 0) or place.rows > rows:
-            raise ProtocolError(f"{place}: {planned.name} has {rows} rows there")
-        if len(frames) < 1 + (place.rows >= 0):
-            raise ProtocolError(f"{place}: its numbers are missing")
-        if place.rows >= 0:
+        if (planned.sparse_field is None) != (header.rows < 0) or header.rows > rows:
+            raise ProtocolError(f"{header}: {planned.name} has {rows} rows there")
+        if len(frames) < 1 + (header.rows >= 0):
+            raise ProtocolError(f"{header}: its numbers are missing")
+        if header.rows >= 0:
             listed = frames.pop(0)
-            if listed.nbytes != 4 * place.rows:
-                raise ProtocolError(f"{place}: {listed.nbytes} bytes of row numbers")
-            touched = _aligned(listed, 4).view(np.uint32) if place.rows else np.empty(0, np.uint32)
-            if place.rows and (touched[0] < first or touched[-1] >= last or np.any(touched[1:] <= touched[:-1])):
-                raise ProtocolError(f"{place}: row numbers that do not ascend from {first} to below {last}")
-            rows = place.rows
+            if listed.nbytes != 4 * header.rows:
+                raise ProtocolError(f"{header}: {listed.nbytes} bytes of row numbers")
+            touched = _aligned(listed, 4).view(np.uint32) if header.rows else np.empty(0, np.uint32)
+            if header.rows and (touched[0] < first or touched[-1] >= last or np.any(touched[1:] <= touched[:-1])):
+                raise ProtocolError(f"{header}: row numbers that do not ascend from {first} to below {last}")
+            rows = header.rows
         shape = (rows, *planned.shape[1:]) if planned.shape else ()
         numbers = frames.pop(0)
         if numbers.nbytes != prod(shape) * torch_dtype(planned.dtype).itemsize:
-            raise ProtocolError(f"{place}: {numbers.nbytes} bytes for {shape} {planned.dtype}")
-        return Addend(place.place, _tensor(numbers, planned, shape), touched)
+            raise ProtocolError(f"{header}: {numbers.nbytes} bytes for {shape} {planned.dtype}")
+        return Addend(header.leaf, _tensor(numbers, planned, shape), touched)
 
 
 def _tensor(frame: memoryview, planned: Planned, shape: tuple[int, ...] | None = None) -> Tensor:

@@ -35,7 +35,7 @@ def ask_planner(run: RunPlan, logs: Path, signals: StopSignals | None) -> tuple[
     be_the_parent()
     planner, forkserver = Peer(PLANNER), Peer(FORKSERVER)
     for attempt in itertools.count(1):
-        server = ForkServer(forkserver, run.config, logs / forkserver.log)
+        server = ForkServer(forkserver, run.config, logs / forkserver.log_name)
         try:
             answer, last = _ask(server, run.planner_start(planner), run.config.pool.start_timeout, logs, signals)
             if answer is not None:
@@ -66,7 +66,7 @@ def _ask(
     _wait_for(server, timeout, signals)
     if server.hear() is None:
         return None, server
-    server.ask_for(start.peer, logs / start.peer.log)
+    server.ask_for(start.peer, logs / start.peer.log_name)
     _wait_for(server, timeout, signals)
     planner = server.hear()
     if planner is None:

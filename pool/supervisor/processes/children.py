@@ -40,7 +40,7 @@ class Children:
         other role.
         """
         self._memory = memory
-        self._hosts = {guest.place: host.place for guest, host in guests.items()}
+        self._hosts = {guest.role_index: host.role_index for guest, host in guests.items()}
         self._held = _HeldBatches(memory)
         self._logs = logs
         self._poller = poller
@@ -53,7 +53,7 @@ class Children:
 
     def __getitem__(self, peer: Peer) -> Child:
         """Returns the process in which a role runs."""
-        return self._living[self._hosts.get(peer.place, peer.place)]
+        return self._living[self._hosts.get(peer.role_index, peer.role_index)]
 
     def start_forkserver(self, peer: Peer, config: Config) -> None:
         """Starts a new fork server. Raises OSError."""
@@ -62,7 +62,7 @@ class Children:
     def ask_for(self, peer: Peer) -> None:
         """Asks the fork server to fork the process of `peer`. Raises OSError."""
         assert self._forkserver is not None
-        assert peer.place not in self._living, f"I4: {peer} starts before its predecessor's death was seen"
+        assert peer.role_index not in self._living, f"I4: {peer} starts before its predecessor's death was seen"
         self._forkserver.ask_for(peer, self._log(peer))
 
     def hear(self, events: Mapping[object, int]) -> Child | None:
@@ -80,7 +80,7 @@ class Children:
 
     def tell(self, start: RunStart) -> None:
         """Sends a child its start document. Raises OSError."""
-        coordinator = self._living.get(start.coordinator.place)
+        coordinator = self._living.get(start.coordinator.role_index)
         pid = None if coordinator is None else coordinator.pid
         self[start.peer].tell(replace(start, coordinator_pid=pid), self._memory)
 
@@ -90,7 +90,7 @@ class Children:
 
     def forget(self, child: Child) -> str:
         """Removes a dead child and reaps it. Returns how it ended, in words."""
-        del self._living[child.peer.place]
+        del self._living[child.peer.role_index]
         self._poller.unregister(child.pidfd)
         if child is self._forkserver:
             self._poller.unregister(child.channel.fileno())
@@ -125,10 +125,10 @@ class Children:
             os.waitpid(pid, 0)
 
     def _log(self, peer: Peer) -> Path:
-        return self._logs / peer.log
+        return self._logs / peer.log_name
 
     def _take_in(self, child: Child) -> None:
-        self._living[child.peer.place] = child
+        self._living[child.peer.role_index] = child
         self._poller.register(child.pidfd, zmq.POLLIN)
         if isinstance(child, ForkServer):
             self._forkserver = child

@@ -326,7 +326,7 @@ def test_the_largest_run_can_be_reported_and_shown() -> None:
         validation_step=int(steps) - 1,
         learning_rate=1.0,
         shares=Shares(),
-        computed=1e9,
+        compute_seconds=1e9,
         checkpoint=int(steps) - 1,
         finished=False,
         best_step=int(steps) - 1,

@@ -304,18 +304,18 @@ def test_a_batch_that_was_taken_back_keeps_its_ring_slot_until_its_worker_has_le
     assignment = Assignment("train", 1, (2,), 0, 7)
     crew.assign(worker, assignment)
     (first,) = crew.orders(0)
-    assert (first.orders.number, first.orders.wants_answer) == (1, False)
+    assert (first.orders.number, first.orders.needs_report) == (1, False)
     crew.take_back(0, assignment)
     assert crew.first_read(10) == 2
     (second,) = crew.orders(0)
-    assert (second.orders.number, second.orders.wants_answer) == (2, True)
+    assert (second.orders.number, second.orders.needs_report) == (2, True)
     crew.settled(worker, 1)
     crew.say_again()
-    assert [action.orders.wants_answer for action in crew.orders(0)] == [True]
+    assert [action.orders.needs_report for action in crew.orders(0)] == [True]
     assert crew.first_read(10) == 2
     crew.settled(worker, 2)
     crew.say_again()
-    assert [action.orders.wants_answer for action in crew.orders(0)] == [False]
+    assert [action.orders.needs_report for action in crew.orders(0)] == [False]
     assert crew.first_read(10) == 10
 
 

@@ -60,10 +60,10 @@ class SimSupervisor(Process):
             for process in list(world.processes.values()):
                 if process is not self and process.still(world.time) > PATIENCE:
                     world.seen["killed for not moving"] += 1
-                    world.kill(process.peer.place)
+                    world.kill(process.peer.role_index)
 
     def _died(self, peer: Peer) -> None:
-        del self._alive[peer.place]
+        del self._alive[peer.role_index]
         self._tell_roster()
         if self.member is not None and peer.role == COORDINATOR:
             finished, self.world.finished = self.world.finished, False
@@ -116,8 +116,8 @@ class SimSupervisor(Process):
         self._coordinator = Peer(COORDINATOR, 0, self._generations)
         left = self.world.left_of(step)
         process = SimCoordinator(self.world, self._coordinator, ready, left, self.world.deaths, generation)
-        self.world.processes[self._coordinator.place] = process
-        self._alive[self._coordinator.place] = self._coordinator
+        self.world.processes[self._coordinator.role_index] = process
+        self._alive[self._coordinator.role_index] = self._coordinator
         self.member.reached_at(f"{generation}")
         self._tell_roster()
 
@@ -131,8 +131,8 @@ class SimSupervisor(Process):
             process = SimFeeder(world, peer, ready, self._coordinator)
         else:
             process = SimWorker(world, peer, ready, self._coordinator)
-        world.processes[peer.place] = process
-        self._alive[peer.place] = peer
+        world.processes[peer.role_index] = process
+        self._alive[peer.role_index] = peer
         self._tell_roster()
 
     def _tell_roster(self) -> None:

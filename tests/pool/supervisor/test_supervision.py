@@ -14,7 +14,7 @@ import pytest
 from loader.exit_codes import EXIT_CRASH_LOOP, EXIT_FAILED
 from pool.exchange.exchange_choice import Exchange, after_loss
 from pool.process.failure import Failure, crash_place
-from pool.protocol.blame import DEADLY, DeathInBatch
+from pool.protocol.blame import MAX_DEATHS, DeathInBatch
 from pool.protocol.identity import COORDINATOR, FEEDER, FORKSERVER, WORKER, Peer
 from pool.protocol.messages import RunReport, Shares
 from pool.supervisor.deaths import Death, account
@@ -278,8 +278,8 @@ def test_the_service_manager_hears_that_we_are_ready_and_then_only_of_progress(
         monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
         service = ServiceManager()
         for computed in (0.0, 0.5, 0.5, 0.7):
-            service.progress(replace(REPORT, computed=computed))
-        waits = replace(REPORT, step=12, computed=0.7)  # for what is none of its processes'
+            service.progress(replace(REPORT, compute_seconds=computed))
+        waits = replace(REPORT, step=12, compute_seconds=0.7)  # for what is none of its processes'
         service.progress(replace(waits, waits_for_nets=True))
         service.progress(replace(waits, waits_for_disk=True))
         service.stopping()
@@ -401,10 +401,10 @@ def test_a_process_that_we_end_for_what_is_not_its_fault_does_not_use_up_its_liv
 def test_deaths_in_batches_are_told_on_until_the_batch_was_computed() -> None:
     """A step may be done again. What it was done without stays left out."""
     once, thrice = DeathInBatch("train", 4, 8, ""), DeathInBatch("train", 4, 9, "")
-    deaths = [once, *[thrice] * DEADLY, DeathInBatch("train", 6, 12, "KeyError")]
+    deaths = [once, *[thrice] * MAX_DEATHS, DeathInBatch("train", 6, 12, "KeyError")]
     assert relevant_deaths(deaths, 4) == tuple(deaths)
     assert relevant_deaths(deaths, 5) == tuple(deaths[1:])
-    assert relevant_deaths(deaths, 7) == (thrice,) * DEADLY
+    assert relevant_deaths(deaths, 7) == (thrice,) * MAX_DEATHS
 
 
 def test_the_exchange_goes_where_a_worker_is_left_and_uses_the_memory_that_is_reserved() -> None:

@@ -75,7 +75,7 @@ def test_orders_that_want_an_answer_get_one_without_waiting_for_the_next_repetit
     hear(coordinator, lambda _: True)
     deadline = time.monotonic() + SECONDS
     for number in range(1, 2 * round(SECONDS / RESEND_SECONDS)):
-        coordinator.send(WORKER_0, WorkerOrders(0, (), number, wants_answer=True))
+        coordinator.send(WORKER_0, WorkerOrders(0, (), number, needs_report=True))
         hear(coordinator, lambda message: getattr(message, "settled", 0) == number)  # noqa: B023
         assert time.monotonic() < deadline, f"{number} answers in {SECONDS} s"
     coordinator.close()
