@@ -241,18 +241,20 @@ def read_state(checkpoint: Path) -> SavedState:
     try:
         state = _SCHEMA.validate_json(text, strict=True)
     except ValidationError as error:
-        raise strict_json.not_ours(path, strict_json.explained(error)) from None
+        raise strict_json.foreign_content_error(path, strict_json.describe_validation_error(error)) from None
     known = state.validations
     for name, validation in (("newest", known.newest), ("best", known.best), ("record", known.record)):
         if validation is not None and validation.step > state.step:
-            raise strict_json.not_ours(path, f"validations.{name}.step: {validation.step} is after step {state.step}")
+            raise strict_json.foreign_content_error(
+                path, f"validations.{name}.step: {validation.step} is after step {state.step}"
+            )
     for number, member in enumerate(state.members):
         if member.frozen_at is not None and member.frozen_at > state.step:
-            raise strict_json.not_ours(
+            raise strict_json.foreign_content_error(
                 path, f"members.{number}.frozen_at: {member.frozen_at} is after step {state.step}"
             )
     if state.members and all(member.frozen_at is not None for member in state.members):
-        raise strict_json.not_ours(path, "members: none is trained any more; a run ends before that")
+        raise strict_json.foreign_content_error(path, "members: none is trained any more; a run ends before that")
     return replace(state, config=with_new_names(state.config))
 
 

@@ -67,13 +67,13 @@ def save(where: Path, checkpoint: Checkpoint) -> Path:
     """
     target = folder.step_path(where, checkpoint.step)
     if not _is_there(target):
-        folder.put(where, checkpoint.step, lambda beside: _write(beside, checkpoint))
+        folder.write_checkpoint(where, checkpoint.step, lambda beside: _write(beside, checkpoint))
     files.sync_folder(where)
     crash_point("coordinator.checkpoint_synced")
     best = checkpoint.validations.best
-    folder.point(where, LAST, target)
+    folder.set_link(where, LAST, target)
     if best is not None and best.step == checkpoint.step:
-        folder.point(where, BEST, target)
+        folder.set_link(where, BEST, target)
     crash_point("coordinator.checkpoint_linked")
     return target
 
@@ -207,6 +207,6 @@ def _is_there(target: Path) -> bool:
     try:
         verify(target)
     except CheckpointError:
-        folder.set_aside(target)
+        folder.rename_damaged(target)
         return False
     return True

@@ -36,7 +36,7 @@ from pool.protocol.messages import (
     UntrainedFeatures,
 )
 from pool.protocol.resend import RESEND_MS, ResendTimer
-from pool.run_folder.access import shown
+from pool.run_folder.access import show_real_paths
 from pool.shm.memory import Memory
 from pool.telemetry.trace import Trace
 
@@ -91,7 +91,7 @@ class RingFeeder:
                 has_new = True
         finally:
             for chunk, kinds in groupby(self.stream.skipped(), lambda kind: kind.chunk):
-                printable = (replace(kind, file=shown(kind.file)) for kind in kinds)
+                printable = (replace(kind, file=show_real_paths(kind.file)) for kind in kinds)
                 report = SkippedData(self._purpose, -1 if chunk is None else chunk, tuple(printable))
                 self._log_left_out(report.kinds)
                 on_left_out(report)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from loader.files.regular import open_regular
-from pool.checkpoint.folder import put, step_path
+from pool.checkpoint.folder import step_path, write_checkpoint
 from pool.checkpoint.state import STATE, read_state
 from pool.errors import CheckpointError
 from pool.protocol.messages import CheckpointRequest, CheckpointShard
@@ -53,7 +53,7 @@ def copy_checkpoint(ask: Ask, checkpoints: Path, step: int) -> Path:
             files.write_new(beside / name, _pieces(ask, step, name))
         files.sync_folder(beside)
 
-    path = put(checkpoints, step, write)
+    path = write_checkpoint(checkpoints, step, write)
     files.sync_folder(checkpoints)
     return path
 

@@ -46,7 +46,7 @@ from pool.planner.trial import naming_member, state_nbytes, try_state
 from pool.process.plan_result import Accepted, Answer, Planned, Refused
 from pool.process.start import PlannerStart
 from pool.protocol.codec import MAX_ITEMS
-from pool.run_folder.access import shown
+from pool.run_folder.access import show_real_paths
 from pool.task.attributes import Attribute, attributes, digests, tensors
 from pool.task.factory import MOST_NUMBERS, Allowance, TooManyNumbersError, build_model, make_task, metrics_of
 from pool.task.start import of_a_resumed_run
@@ -323,9 +323,9 @@ def run(start: PlannerStart) -> Answer:
         sizes = {purpose: tuple(file.size for file in files) for purpose, files in data.files.items()}
         answer = Accepted(planned, sizes)
     except PoolError as error:
-        answer = Refused(shown(str(error)), error.exit_code)
+        answer = Refused(show_real_paths(str(error)), error.exit_code)
     except DataError as error:
-        answer = Refused(shown(str(error)), EXIT_UNAVAILABLE if comes_from(error, AWAY_ERRORS) else EXIT_DATA)
+        answer = Refused(show_real_paths(str(error)), EXIT_UNAVAILABLE if comes_from(error, AWAY_ERRORS) else EXIT_DATA)
     crash_point("planner.before_answer")
     return answer
 

@@ -22,7 +22,7 @@ from pool import crash_points
 from pool.crash_points import crash_point
 from pool.process import lifeline, prctl, roles, start
 from pool.protocol.identity import FORKSERVER, Peer
-from pool.run_folder.access import keep_others_from_writing
+from pool.run_folder.access import restrict_umask
 
 _IMPORTED = (
     "pool.planner.planner",
@@ -39,7 +39,7 @@ def main() -> None:
     prctl.show_as(FORKSERVER)
     for number in (signal.SIGINT, signal.SIGUSR1, signal.SIGXCPU):
         signal.signal(number, signal.SIG_IGN)  # of a terminal or a batch system, for all: the supervisor answers
-    keep_others_from_writing()
+    restrict_umask()
     crash_points.arm(sys.argv[5:], Peer(FORKSERVER, incarnation=int(sys.argv[3])))
     cores = os.sched_getaffinity(0)
     gc.disable()  # collections would be a quarter of the time that the imports take, and find next to nothing

@@ -22,7 +22,7 @@ from loader.exit_codes import EXIT_FAILED
 from pool.process import prctl
 from pool.process.failure import Failure
 from pool.process.start import Start, start_of
-from pool.run_folder.access import inside
+from pool.run_folder.access import descriptor_path
 
 _MOST_DESCRIPTORS = 253  # the kernel's limit of one message
 _NOTE = b"note"
@@ -74,7 +74,7 @@ def receive_start(channel: socket.socket, folder: int | None = None) -> tuple[St
         os.dup2(log, stream)
     os.close(log)
     with os.fdopen(document, "rb") as file:
-        start = start_of(file.read(), inside(folder))
+        start = start_of(file.read(), descriptor_path(folder))
     handles = {name: replace(handle, fd=others[handle.fd]) for name, handle in start.segments.items()}
     return replace(start, segments=handles, bells={name: others[at] for name, at in start.bells.items()}), folder
 

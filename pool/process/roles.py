@@ -38,7 +38,7 @@ from pool.process.log_streams import lose_what_has_no_room
 from pool.process.plan_result import Answer, Refused
 from pool.process.start import CoordinatorStart, Start
 from pool.protocol.identity import COORDINATOR, FEEDER, PLANNER, WORKER
-from pool.run_folder.access import shown
+from pool.run_folder.access import show_real_paths
 
 _ROLES = {
     COORDINATOR: "pool.coordinator.assembly",
@@ -80,7 +80,7 @@ def _plan(start: Start, channel: socket.socket) -> int:
         answer: Answer = _own_role(start).run(start)
     except BaseException as error:
         _log(error)
-        answer = Refused(f"the planner failed: {shown(error_line(error))}", EXIT_FAILED)
+        answer = Refused(f"the planner failed: {show_real_paths(error_line(error))}", EXIT_FAILED)
     lifeline.send_answer(channel, to_json(answer))
     return 0
 
@@ -101,7 +101,9 @@ def _live(
         run_loop()
     except BaseException as error:
         failure = failure_of(error, started=started)
-        failure = replace(failure, reason=shown(failure.reason), of_worker=of_worker)  # descriptors have other numbers
+        failure = replace(
+            failure, reason=show_real_paths(failure.reason), of_worker=of_worker
+        )  # descriptors have other numbers
         if failure.signature:
             _log(error)
         if os.getpid() == me:  # else this is a fork that a task made, and not the role's process

@@ -23,7 +23,7 @@ from loader.files.paths import find_files
 from loader.files.regular import open_regular
 from loader.files.whole_file import temporary
 from loader.plugins.modules import command_of
-from pool.checkpoint.folder import locate
+from pool.checkpoint.folder import find_checkpoint
 from pool.errors import PoolError, RunError, UnavailableError
 from pool.export.command import export_command
 from pool.run_folder import files
@@ -177,7 +177,7 @@ def _export(run: StageRun, output: Path) -> None:
     PoolError."""
     own, config = run.stage.own, run.stage.config
     permute = [word for pattern in own.permute for word in ("--permute", pattern)]
-    command = export_command(locate(run.folder), output, config.task, own.weights, None, *permute)
+    command = export_command(find_checkpoint(run.folder), output, config.task, own.weights, None, *permute)
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     if done.returncode:
         why = done.stderr.decode(errors="replace").strip() or ended(done.returncode)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from loader.exit_codes import EXIT_DONE
 from pool.checkpoint.compare_tensors import TensorSpecs, first_difference, model_specs
-from pool.checkpoint.folder import locate
+from pool.checkpoint.folder import find_checkpoint
 from pool.checkpoint.state import verify
 from pool.config.tree import Config
 from pool.errors import ConfigError, ResourceError, RunError, UnavailableError
@@ -191,7 +191,7 @@ def _check_start(stage: Stage, start: Path) -> None:
     else:
         what, way_out = f"it starts from {stage.parent.name}", f"--rerun {stage.parent.name} trains that anew"
     with naming_damage(f"stage {stage.name}: {what}", way_out):
-        verify(locate(start))
+        verify(find_checkpoint(start))
 
 
 def _set_aside(runs: Sequence[StageRun], rerun: str) -> None:

@@ -10,7 +10,7 @@ from loader.exit_codes import EXIT_CRASH_LOOP
 from pool.errors import RunError
 from pool.protocol.blame import DeathInBatch
 from pool.protocol.identity import WORKER, Peer
-from pool.run_folder.access import shown
+from pool.run_folder.access import show_real_paths
 from pool.shm.memory import Held
 from pool.supervisor.deaths import Death, account
 from pool.supervisor.failover import relevant_deaths
@@ -67,7 +67,7 @@ class DeathLog:
         deaths = [*before]
         if self._held is not None:
             newest = self.deaths[-1]
-            raised = shown(f"{newest.raised}; traceback in {newest.log}") if newest.raised else ""
+            raised = show_real_paths(f"{newest.raised}; traceback in {newest.log}") if newest.raised else ""
             deaths.append(DeathInBatch(self._held.purpose, self._held.step, self._held.batch, raised))
         return relevant_deaths(deaths, done)
 

@@ -88,7 +88,7 @@ def _whole(segments: Mapping[str, int], folder: RunFolder) -> Iterator[tuple[int
     Every byte of a snapshot is read when the iterator comes to it. Damaged ones are noted for the user.
     """
     for index, mapped in _snapshots(segments):
-        if (state := snapshot.read(mapped.array)) is not None:
+        if (state := snapshot.read_snapshot(mapped.array)) is not None:
             yield index, state
         else:
             folder.note(f"memory snapshot {index} is damaged: its dead writer left other bytes than it had summed up")
@@ -104,6 +104,6 @@ def _snapshots(segments: Mapping[str, int]) -> list[tuple[int, Segment]]:
         fd = read_only(segments[name])
         mapped = Segment(fd, writable=False)
         os.close(fd)
-        if (step := snapshot.committed(mapped.array)) is not None:
+        if (step := snapshot.committed_step(mapped.array)) is not None:
             areas.append((step, index, mapped))
     return [(index, mapped) for _, index, mapped in sorted(areas, key=lambda entry: -entry[0])]

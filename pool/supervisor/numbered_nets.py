@@ -15,7 +15,7 @@ import zmq
 
 from loader.exit_codes import EXIT_RESOURCES
 from loader.files.whole_file import temporary
-from pool.checkpoint.folder import checkpoints, step_of, step_path
+from pool.checkpoint.folder import list_checkpoints, step_of, step_path
 from pool.checkpoint.state import FOLDER
 from pool.errors import CheckpointError
 from pool.export.command import export_command
@@ -144,7 +144,7 @@ class NumberedNets:
         if not self._train.export_every:
             return
         try:
-            self._plan.checkpoints = [step_of(path) for path in checkpoints(self._folder.inside / FOLDER)]
+            self._plan.checkpoints = [step_of(path) for path in list_checkpoints(self._folder.inside / FOLDER)]
         except OSError as error:
             log.warning("checkpoints can't be listed: %s", error)
 

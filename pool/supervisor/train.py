@@ -20,7 +20,7 @@ from pool.machines.member import Begin, Break, Over, Refused
 from pool.machines.start import lone_machine_line
 from pool.protocol.identity import SUPERVISOR, Peer
 from pool.protocol.messages import RunReport
-from pool.run_folder.access import shown
+from pool.run_folder.access import show_real_paths
 from pool.run_folder.records import METRICS
 from pool.supervisor.outcome import outcome_of, tell
 from pool.supervisor.prepare.data_files import check_at_end
@@ -98,9 +98,9 @@ class _Run:
 def _refusal(error: PoolError | OSError, folder: RunFolder) -> PoolError:
     """Converts an error that ends the run to one with a line for the user and an exit code."""
     if isinstance(error, PoolError):
-        return PoolError(shown(str(error)), error.exit_code)
+        return PoolError(show_real_paths(str(error)), error.exit_code)
     log.error("the run ends", exc_info=error)  # want of memory, descriptors or processes is no bug
-    return RunError(shown(f"{error.filename or folder.path}: {error.strerror or error}"))
+    return RunError(show_real_paths(f"{error.filename or folder.path}: {error.strerror or error}"))
 
 
 def _supervise(run: _Run, allow_different_numerics: bool, changes: Sequence[tuple[str, Any]]) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from pool.checkpoint.folder import checkpoints
+from pool.checkpoint.folder import list_checkpoints
 from pool.checkpoint.state import FOLDER
 from pool.errors import ResourceError, RunError
 from pool.supervisor.prepare.run_plan import RunPlan
@@ -38,7 +38,7 @@ def disk_plan(run: RunPlan) -> DiskPlan:
     due = 1 if every == 0 else 1 + (train.steps - run.step) // every
     best = 1 if run.config.validates else 0
     folder = run.run_dir / FOLDER
-    there = len(checkpoints(folder))
+    there = len(list_checkpoints(folder))
     kept = train.keep_checkpoints + best + (train.steps // train.keep_every if train.keep_every else 0)
     more = min(max(0, kept - there) + 1, due + best)
     place = next(path for path in (folder, *folder.parents) if path.exists())

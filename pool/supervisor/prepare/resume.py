@@ -24,7 +24,16 @@ from pool.config.tree import Config
 from pool.errors import CheckpointError, ConfigError, UnavailableError
 from pool.exchange.layout import prefix
 from pool.run_folder.first_steps import STEPS
-from pool.run_folder.strict_json import ABSENT, changed_entry, not_ours, printable, said, same, same_entry, value_at
+from pool.run_folder.strict_json import (
+    ABSENT,
+    are_equal,
+    find_changed_entry,
+    foreign_content_error,
+    format_value,
+    have_equal_entry,
+    printable,
+    value_at,
+)
 from pool.supervisor.prepare.data_files import compare_files
 from pool.supervisor.prepare.repeated_steps import first_steps_agree
 from pool.supervisor.prepare.run_plan import RunPlan
@@ -48,9 +57,9 @@ def resume_point(config: Config, checkpoint: Path | None, files: Sequence[DataFi
     members = len(config.members)
     for name, of_members in (("members", saved.members), ("validations.members", saved.validations.members)):
         if len(of_members) not in (0, members):
-            raise not_ours(checkpoint / STATE, f"{name}: {len(of_members)} entries, of a run of {members}")
+            raise foreign_content_error(checkpoint / STATE, f"{name}: {len(of_members)} entries, of a run of {members}")
     if saved.cursor.batch != saved.step * config.train.batches_per_step:
-        raise not_ours(
+        raise foreign_content_error(
             checkpoint / STATE,
             f"cursor.batch: {saved.cursor.batch}, but step {saved.step} begins with batch "
             f"{saved.step * config.train.batches_per_step}",
@@ -77,7 +86,10 @@ def with_its_start(config: Config, saved: SavedState) -> tuple[Config, str]:
     kept = config.model_copy(update={"model": config.model.model_copy(update={KEY: then})})
     if now in (None, then):
         return kept, ""
-    return kept, f"model.{KEY} = {now} does nothing in a run that is resumed: it began with {said(then or ABSENT)}"
+    return (
+        kept,
+        f"model.{KEY} = {now} does nothing in a run that is resumed: it began with {format_value(then or ABSENT)}",
+    )
 
 
 def changed_settings(config: Config, then: Mapping[str, Any]) -> str:
@@ -88,9 +100,9 @@ def changed_settings(config: Config, then: Mapping[str, Any]) -> str:
     before = dict(flat(then))
     now = {key: value for key, value in flat(config.model_dump(mode="json")) if key in before}
     changes = [
-        f"{key} = {said(there)} (was {said(was)})"
+        f"{key} = {format_value(there)} (was {format_value(was)})"
         for key, there, was in (
-            changed_entry(key, now[key], before[key]) for key in differing([before, now]) if key in now
+            find_changed_entry(key, now[key], before[key]) for key in differing([before, now]) if key in now
         )
     ]
     return f"changed since the last start: {', '.join(changes)}" if changes else ""
@@ -104,10 +116,10 @@ def _compare_fixed(config: Config, checkpoint: Path, saved: SavedState) -> None:
             continue
         now, then = value_at(settings, key), value_at(saved.config, key)
         then = value_at(default, key) if then is None else then  # a key that is newer than the checkpoint
-        if not same(then, now):
-            key, now, then = changed_entry(key, now, then)
+        if not are_equal(then, now):
+            key, now, then = find_changed_entry(key, now, then)
             raise ConfigError(
-                f"{key}: {said(now)} now, {said(then)} in {checkpoint}; a resumed run keeps it: set it back, or begin "
+                f"{key}: {format_value(now)} now, {format_value(then)} in {checkpoint}; a resumed run keeps it: set it back, or begin "
                 "another run with model.start_from"
             )
 
@@ -201,7 +213,7 @@ def compare_optimizer(
     follows = steps != config.train.steps and any(member.run_schedule.in_shares for member in config.members)
     if follows:
         folder.note(
-            f"train.steps: {config.train.steps} now, {said(steps)} then; the schedule is in shares of it, and goes on "
+            f"train.steps: {config.train.steps} now, {format_value(steps)} then; the schedule is in shares of it, and goes on "
             f"as in a run that has had {config.train.steps} steps from the start"
         )
     for section in ("optimizer.args",) if follows else ("optimizer.args", "schedule.args"):
@@ -216,7 +228,7 @@ def compare_optimizer(
                 folder.note(f"{change}; {checkpoint} holds no such number: the config's is in force")
     then = value_at(saved.config, "schedule.every")
     if config.schedule.is_set and then != config.schedule.every:
-        folder.note(f"schedule.every: {config.schedule.every} now, {said(then)} then; the config's is in force")
+        folder.note(f"schedule.every: {config.schedule.every} now, {format_value(then)} then; the config's is in force")
 
 
 def _in_force(state: OptimizerNumbers) -> dict[str, str]:
@@ -227,7 +239,7 @@ def _in_force(state: OptimizerNumbers) -> dict[str, str]:
     for section, of_buckets in (("optimizer.args", groups), ("schedule.args", state.schedulers)):
         for numbers in of_buckets:
             for key, value in numbers.items():
-                in_force.setdefault(f"{section}.{key}", {})[said(value)] = None
+                in_force.setdefault(f"{section}.{key}", {})[format_value(value)] = None
     return {key: printable(", ".join(words), 500) for key, words in in_force.items()}
 
 
@@ -236,6 +248,6 @@ def _changes(section: str, now: Mapping[str, Any], then: Mapping[str, Any]) -> I
     current, saved = (value_at(config, section) for config in (now, then))
     saved = saved if isinstance(saved, dict) else {}
     for key in {**current, **saved}:
-        if not same_entry(current, saved, key):
-            new, old = (said(args.get(key, ABSENT)) for args in (current, saved))
+        if not have_equal_entry(current, saved, key):
+            new, old = (format_value(args.get(key, ABSENT)) for args in (current, saved))
             yield f"{section}.{printable(key)}: {new} now, {old} then"

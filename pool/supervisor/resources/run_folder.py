@@ -19,7 +19,15 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from pool.checkpoint.folder import checkpoints, linked_step, newest_good, point, set_aside, step_of, step_path
+from pool.checkpoint.folder import (
+    find_newest_undamaged,
+    linked_step,
+    list_checkpoints,
+    rename_damaged,
+    set_link,
+    step_of,
+    step_path,
+)
 from pool.checkpoint.overrides import Override
 from pool.checkpoint.state import BEST, FOLDER, LAST
 from pool.config.load import CONFIG, recorded_tree
@@ -48,7 +56,7 @@ class RunFolder:
         self._lost = False  # the folder was deleted and could not be made again
         self._status: Status | None = None  # None until the run has begun
         try:
-            self.fd = access.hold(self.path)
+            self.fd = access.open_folder(self.path)
         except OSError as error:
             raise self._refusal(error) from None
         try:
@@ -76,7 +84,7 @@ class RunFolder:
 
         `path` is the one that the user knows. It is right as long as the folder is not moved.
         """
-        return access.inside(self.fd)
+        return access.descriptor_path(self.fd)
 
     @property
     def logs(self) -> Path:
@@ -135,7 +143,7 @@ class RunFolder:
         Raises CheckpointError."""
         checkpoint = step_path(self.inside / FOLDER, step)
         try:
-            point(self.inside / FOLDER, LAST, checkpoint)
+            set_link(self.inside / FOLDER, LAST, checkpoint)
         except OSError as error:
             raise CheckpointError(f"{error.filename or self.path}: {error.strerror}") from None
         return checkpoint
@@ -144,7 +152,7 @@ class RunFolder:
         """Returns the steps of all checkpoints, oldest first. Returns 0 alone for a run that has none yet, which begins
         with step 0."""
         try:
-            found = checkpoints(self.inside / FOLDER)
+            found = list_checkpoints(self.inside / FOLDER)
         except OSError:
             found = []
         return [step_of(path) for path in found] or [0]
@@ -166,7 +174,7 @@ class RunFolder:
             return recorded_tree(self.inside)
         except ConfigError as error:
             raise ConfigError(
-                access.shown(f"{error}; --override may be recorded there: mend it, or move it away")
+                access.show_real_paths(f"{error}; --override may be recorded there: mend it, or move it away")
             ) from None
 
     def recorded_overrides(self) -> list[Override]:
@@ -227,16 +235,16 @@ class RunFolder:
 
     def _refusal(self, error: OSError) -> ConfigError:
         """Returns the error for the user about a path that can't be used."""
-        text = access.shown(f"run.dir: {error.filename or self.path}: {error.strerror}")
+        text = access.show_real_paths(f"run.dir: {error.filename or self.path}: {error.strerror}")
         return ConfigError(text, exit_code_of(error))
 
     def _make_again(self) -> None:
         """Makes the folder again at the path in the config, if nothing or an empty folder is there. Raises OSError."""
-        fd = access.hold(self.path)
+        fd = access.open_folder(self.path)
         try:
-            if any(access.inside(fd).iterdir()):
+            if any(access.descriptor_path(fd).iterdir()):
                 raise FileExistsError(errno.EEXIST, "there is another folder with something in it", str(self.path))
-            self._lock_again(access.inside(fd))
+            self._lock_again(access.descriptor_path(fd))
             os.dup2(fd, self.fd, inheritable=False)
         finally:
             os.close(fd)
@@ -250,7 +258,7 @@ class RunFolder:
 
     def _check_no_run_yet(self) -> None:
         """Raises ConfigError if the folder holds checkpoints of a run."""
-        if checkpoints(self.inside / FOLDER) or os.path.lexists(self.inside / FOLDER / LAST):
+        if list_checkpoints(self.inside / FOLDER) or os.path.lexists(self.inside / FOLDER / LAST):
             raise ConfigError(
                 f"run.dir: {self.path} holds a run already: go on with --resume, or choose another run.dir"
             )
@@ -258,16 +266,16 @@ class RunFolder:
     def _newest_good(self) -> Path | None:
         """Finds the newest intact checkpoint, renames damaged newer ones, and corrects the links `last` and `best`."""
         folder = self.inside / FOLDER
-        newest = newest_good(folder)
+        newest = find_newest_undamaged(folder)
         if newest.good is None:
             if newest.damaged:
                 raise CheckpointError(f"{newest.damaged[0][1]}; there is no good checkpoint to resume from")
             return None
         for path, problem in newest.damaged:
-            aside = set_aside(path)
+            aside = rename_damaged(path)
             self._notes.append(f"{problem}; it is {aside.name} now, and the run goes on from {newest.good.name}")
         if not (folder / LAST).exists() or (folder / LAST).resolve() != newest.good.resolve():
-            point(folder, LAST, newest.good)
+            set_link(folder, LAST, newest.good)
         if linked_step(folder, BEST) < 0:
             files.remove_quietly(folder / BEST)
         return newest.good

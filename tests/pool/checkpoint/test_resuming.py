@@ -27,7 +27,7 @@ from pool.config.load import parse_config
 from pool.config.tree import Config, config_class
 from pool.errors import ConfigError, RunError
 from pool.exchange.plan import TensorSpec, make_plan
-from pool.run_folder.strict_json import ABSENT, changed_entry, same
+from pool.run_folder.strict_json import ABSENT, are_equal, find_changed_entry
 from pool.supervisor.prepare.resume import compare_model, compare_optimizer, resume_point, saved_state
 from pool.supervisor.resources.run_folder import RunFolder
 
@@ -165,8 +165,8 @@ def test_parts_in_place_of_a_schedule_are_another_schedule(tmp_path: Path, files
 
 def test_of_tables_in_a_list_the_one_that_differs_is_named() -> None:
     then, now = ([{"seed": 1}, {"loss": {"scale": scale}}] for scale in (1.0, 2.0))
-    assert changed_entry("ensemble.member", now, then) == ("ensemble.member.1.loss.scale", 2.0, 1.0)
-    assert changed_entry("ensemble.member", now, then[:1]) == ("ensemble.member", now, then[:1])
+    assert find_changed_entry("ensemble.member", now, then) == ("ensemble.member.1.loss.scale", 2.0, 1.0)
+    assert find_changed_entry("ensemble.member", now, then[:1]) == ("ensemble.member", now, then[:1])
 
 
 TREES = st.recursive(
@@ -178,11 +178,11 @@ TREES = st.recursive(
 
 @given(TREES, TREES)
 def test_of_tables_that_differ_one_key_is_named(now: Any, then: Any) -> None:
-    if same(now, then):
+    if are_equal(now, then):
         return
-    key, new, old = changed_entry("model", now, then)
+    key, new, old = find_changed_entry("model", now, then)
     assert not (isinstance(new, dict) and isinstance(old, dict))
-    assert not same(new, old) if ABSENT not in (new, old) else new is not old
+    assert not are_equal(new, old) if ABSENT not in (new, old) else new is not old
     path = key.split(".")[1:]
     for tree, value in ((now, new), (then, old)):
         for name in path[:-1]:

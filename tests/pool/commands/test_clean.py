@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pool.checkpoint.folder import newest_good
+from pool.checkpoint.folder import find_newest_undamaged
 from pool.checkpoint.state import BEST, FOLDER, WEIGHTS
 from pool.commands.main import main
 from pool.nets.record import Net, write_record
@@ -80,7 +80,7 @@ def test_what_a_resume_needs_stays_though_newer_ones_are_damaged(tmp_path: Path)
         path.write_bytes(data)
     assert main(["clean", str(run), "--yes"]) == 0
     assert there(run) == [6, 8, 10, 12]
-    assert newest_good(run / FOLDER).good == run / FOLDER / "step-000000008"
+    assert find_newest_undamaged(run / FOLDER).good == run / FOLDER / "step-000000008"
 
 
 def test_a_run_that_goes_on_is_left_alone_and_others_are_cleaned(tmp_path: Path, capsys: Any) -> None:

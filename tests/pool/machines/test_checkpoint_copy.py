@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from loader.stream.interface import Cursor
-from pool.checkpoint.folder import checkpoints, step_path
+from pool.checkpoint.folder import list_checkpoints, step_path
 from pool.checkpoint.state import OptimizerNumbers
 from pool.checkpoint.store import Checkpoint, save
 from pool.errors import CheckpointError
@@ -86,7 +86,7 @@ def test_what_arrives_damaged_is_no_checkpoint(folders: tuple[Path, Path]) -> No
 
     with pytest.raises(CheckpointError, match=r"weights\.safetensors"):
         copy_checkpoint(ask, here, STEP)
-    assert not checkpoints(here)
+    assert not list_checkpoints(here)
 
 
 @pytest.mark.parametrize("name", ["../there/secret", "/etc/passwd", "optimizer", ""])

@@ -14,7 +14,7 @@ import zmq
 from loader.exit_codes import EXIT_FAILED, EXIT_RESOURCES
 from loader.stream.interface import Cursor
 from pool.checkpoint import store
-from pool.checkpoint.folder import remove_old, step_path
+from pool.checkpoint.folder import remove_old_checkpoints, step_path
 from pool.checkpoint.state import FOLDER, OptimizerNumbers
 from pool.config.load import parse_config
 from pool.errors import CheckpointError, ConfigError
@@ -83,7 +83,7 @@ def test_a_checkpoint_is_kept_until_its_nets_are_on_record(tmp_path: Path) -> No
         step_path(tmp_path / FOLDER, step).mkdir(parents=True)
 
     def left() -> list[int]:
-        remove_old(tmp_path / FOLDER, keep=1, wanted=still_to_export(tmp_path, 5))
+        remove_old_checkpoints(tmp_path / FOLDER, keep=1, is_needed=still_to_export(tmp_path, 5))
         return sorted(int(path.name[5:]) for path in (tmp_path / FOLDER).iterdir())
 
     assert left() == [5, 10, 12]

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from pool.checkpoint import store
-from pool.checkpoint.folder import newest_good
+from pool.checkpoint.folder import find_newest_undamaged
 from pool.config.load import parse_config
 from pool.config.tree import Config
 from pool.errors import PoolError, RunError
@@ -217,7 +217,7 @@ def test_whatever_call_of_the_start_fails_it_is_one_line_and_the_next_start_succ
         assert len(said.splitlines()) == 1
         assert len(list(Path("/proc/self/fd").iterdir())) == open_before, f"call {at}, {calls.failed}"
         start_up(config)
-        assert newest_good(place / "run/checkpoints").good is not None
+        assert find_newest_undamaged(place / "run/checkpoints").good is not None
         assert not list(place.rglob(".*")), f"call {at}, {calls.failed}"
         shutil.rmtree(place)
         if not calls.failed:

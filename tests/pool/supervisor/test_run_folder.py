@@ -151,7 +151,7 @@ def test_a_moved_folder_is_the_same_one(place: Path, tmp_path: Path) -> None:
     assert not folder.look()
     (folder.inside / "new").write_text("")
     assert (tmp_path / "moved/new").exists()
-    assert access.shown(f"{folder.inside}/new: full") == f"{tmp_path}/moved/new: full"
+    assert access.show_real_paths(f"{folder.inside}/new: full") == f"{tmp_path}/moved/new: full"
     folder.close()
 
 
@@ -264,7 +264,7 @@ def test_a_logs_folder_that_is_gone_is_made_again(tmp_path: Path) -> None:
 
 def test_an_error_that_names_no_path_of_a_descriptor_is_shown_as_it_is() -> None:
     text = f"/proc/self/fd/999999/x: {os.strerror(errno.ENOENT)}"
-    assert access.shown(text) == text
+    assert access.show_real_paths(text) == text
 
 
 def test_restarts_of_all_lives_are_counted_and_a_supervisor_that_was_killed_is_one(tmp_path: Path) -> None:
