@@ -20,7 +20,7 @@ from pool.errors import ConfigError
 from pool.nets.record import still_to_export
 from pool.run_folder import access, files
 from pool.run_folder.strict_json import value_at
-from pool.supervisor.resources.run_folder import locked
+from pool.supervisor.resources.run_folder import acquire_lock
 
 
 def clean_run(run: Path, keep: int, every: int | None, say: Callable[[str], object], *, remove: bool) -> int | None:
@@ -37,7 +37,7 @@ def clean_run(run: Path, keep: int, every: int | None, say: Callable[[str], obje
     try:
         inside = access.descriptor_path(held)
         access.check_below(inside, (FOLDER,), links_in=FOLDER)
-        lock = locked(inside)  # no run can begin in this folder meanwhile
+        lock = acquire_lock(inside)  # no run can begin in this folder meanwhile
         total = 0
         for checkpoint in _doomed(inside, keep, _number(config, "keep_every") if every is None else every, config):
             size = _size(checkpoint)

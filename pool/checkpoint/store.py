@@ -58,7 +58,7 @@ class Checkpoint(RunState, RunFacts):
     divided: Mapping[str, Sequence[torch.Tensor]] = field(default_factory=dict)
 
 
-def save(where: Path, checkpoint: Checkpoint) -> Path:
+def save_checkpoint(where: Path, checkpoint: Checkpoint) -> Path:
     """Writes a checkpoint as step-N into the folder `where`, and links it as `last`. Returns its path.
 
     It is linked as `best`, too, if its validation is the best so far. Checkpoints that exist already stay, whatever
@@ -78,7 +78,7 @@ def save(where: Path, checkpoint: Checkpoint) -> Path:
     return target
 
 
-def load(path: Path) -> Checkpoint:
+def load_checkpoint(path: Path) -> Checkpoint:
     """Reads and verifies a checkpoint folder with all its tensors.
 
     Raises CheckpointError, of damage with the file, tensor and byte range.
@@ -109,8 +109,7 @@ class Weights:
 def load_weights(path: Path, *, averaged: bool = False) -> Weights:
     """Reads and verifies the weights of a checkpoint, but not the optimizer's state.
 
-    `averaged`: reads the averaged weights instead. Raises as `load`, and CheckpointError if the checkpoint has no
-    average.
+    `averaged`: reads the averaged weights instead. Raises CheckpointError, also if the checkpoint has no average.
     """
     name = AVERAGE if averaged else WEIGHTS
     with _naming(path):

@@ -96,7 +96,7 @@ class CheckpointWriter:
         """Writes a checkpoint and removes old ones, in the thread."""
         problem, is_permanent = None, False
         try:
-            store.save(self._folder, checkpoint)
+            store.save_checkpoint(self._folder, checkpoint)
             self._remove_old()
         except OSError as error:
             problem = f"{self._final_path(error, checkpoint.step)}: {error.strerror or error}"

@@ -21,7 +21,7 @@ from dataclasses import replace
 from loader.exit_codes import EXIT_FAILED
 from pool.process import prctl
 from pool.process.failure import Failure
-from pool.process.start import Start, start_of
+from pool.process.start import Start, decode_start
 from pool.run_folder.access import descriptor_path
 
 _MOST_DESCRIPTORS = 253  # the kernel's limit of one message
@@ -74,7 +74,7 @@ def receive_start(channel: socket.socket, folder: int | None = None) -> tuple[St
         os.dup2(log, stream)
     os.close(log)
     with os.fdopen(document, "rb") as file:
-        start = start_of(file.read(), descriptor_path(folder))
+        start = decode_start(file.read(), descriptor_path(folder))
     handles = {name: replace(handle, fd=others[handle.fd]) for name, handle in start.segments.items()}
     return replace(start, segments=handles, bells={name: others[at] for name, at in start.bells.items()}), folder
 

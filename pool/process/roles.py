@@ -33,8 +33,8 @@ from pool import crash_points
 from pool.device.plugins import add_devices
 from pool.process import lifeline, prctl
 from pool.process.document import to_json
-from pool.process.failure import failure_of
-from pool.process.log_streams import lose_what_has_no_room
+from pool.process.failure import describe_failure
+from pool.process.log_streams import tolerate_full_disk
 from pool.process.plan_result import Answer, Refused
 from pool.process.start import CoordinatorStart, Start
 from pool.protocol.identity import COORDINATOR, FEEDER, PLANNER, WORKER
@@ -49,7 +49,7 @@ _ROLES = {
 _PATIENCE = 1.0  # seconds that one role waits for the other to report the cause of an error first
 
 
-def play(channel: socket.socket, parent: int) -> NoReturn:
+def run_role(channel: socket.socket, parent: int) -> NoReturn:
     """Runs the role of a process that has just been forked, then exits. `parent`: the supervisor's pid."""
     os.setpgid(0, 0)
     start, folder = lifeline.receive_start(channel)
@@ -58,7 +58,7 @@ def play(channel: socket.socket, parent: int) -> NoReturn:
         worker, _ = lifeline.receive_start(channel, folder)
     lifeline.die_with_parent(parent)  # it is the parent by now: documents are sent after adoption
     logging.raiseExceptions = False  # if the log can't be written, that can't be logged either
-    lose_what_has_no_room()
+    tolerate_full_disk()
     code = EXIT_FAILED
     try:
         faulthandler.enable()  # the log has the Python frames of a SIGSEGV
@@ -100,7 +100,7 @@ def _live(
         started = True
         run_loop()
     except BaseException as error:
-        failure = failure_of(error, started=started)
+        failure = describe_failure(error, started=started)
         failure = replace(
             failure, reason=show_real_paths(failure.reason), of_worker=of_worker
         )  # descriptors have other numbers
@@ -168,7 +168,7 @@ def _role(start: Start, channel: socket.socket, folder: int) -> ModuleType:
 
 def _own_role(start: Start) -> ModuleType:
     """Sets the process's name, crash points and devices for its role. Returns the role's module."""
-    prctl.show_as(str(start.peer))  # the command line still shows the fork server's
+    prctl.set_process_name(str(start.peer))  # the command line still shows the fork server's
     crash_points.arm(start.crash_points, start.peer)
     add_devices(start.device_module)
     lifeline.forks_die_with_this_process()

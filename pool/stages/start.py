@@ -85,7 +85,7 @@ def _write(beside: Path, source: Path, own: SavedState) -> None:
 
 def _state(config: Config, state: SavedState, start: Path) -> SavedState:
     """Converts the state of a checkpoint to what the stage's own run would have saved at this step."""
-    found, numbers = data_files.find(config, None), state.optimizer
+    found, numbers = data_files.find_data_files(config, None), state.optimizer
     if own := _says_other_numbers(config, state):
         numbers = replace(numbers, groups=None, schedulers=())
     return replace(

@@ -19,8 +19,8 @@ from pool.stages.recipe import Recipe, Stage
 from pool.stages.stage_run import StageRun, naming_damage, stage_runs
 from pool.stages.start import begin_with_checkpoint
 from pool.supervisor.prepare import preparation
-from pool.supervisor.prepare.disk_plan import DiskPlan, advice_for, disk_plan
-from pool.supervisor.resources.system_memory import mib
+from pool.supervisor.prepare.disk_plan import DiskPlan, disk_plan, format_advice
+from pool.supervisor.resources.system_memory import format_mib
 from pool.supervisor.train import train
 from pool.task.start import KEY
 from pool.telemetry.status import goes_on
@@ -78,7 +78,7 @@ def check_stages(recipe: Recipe, show: Callable[[str], object]) -> None:
         end.check_end(run)
         show(f"{'' if not made else chr(10)}Stage {stage.name}: {run.state}\n")
         config = run.config if stage.parent is None else _without_start(run.config)  # its start is still to be trained
-        run_plan = preparation.check(config, show, begins=run.begins)
+        run_plan = preparation.check_run(config, show, begins=run.begins)
         plans = run_plan.planned.plans
         if not run.is_trained:
             needed[stage.name] = disk_plan(run_plan)
@@ -101,7 +101,7 @@ def check_room(needed: Mapping[str, DiskPlan]) -> None:
     if together > free:
         raise ResourceError(
             f"not enough room on the disk of {next(iter(plans)).place}: checkpoints of {', '.join(needed)} "
-            f"take {mib(together)} together, and {mib(free)} are free; {advice_for(plans)}"
+            f"take {format_mib(together)} together, and {format_mib(free)} are free; {format_advice(plans)}"
         )
 
 

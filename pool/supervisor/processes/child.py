@@ -11,7 +11,7 @@ import socket
 from pathlib import Path
 
 from pool.process import lifeline
-from pool.process.failure import Failure, crash_place
+from pool.process.failure import Failure, find_crash_line
 from pool.process.start import Start
 from pool.protocol.identity import Peer
 from pool.supervisor.resources.logs import open_log
@@ -43,7 +43,7 @@ class Child:
             os.close(self._output)
             raise
 
-    def tell(self, start: Start, memory: RunMemory) -> None:
+    def send_start(self, start: Start, memory: RunMemory) -> None:
         """Sends the process its start document, with its part of the shared memory. Raises OSError."""
         folder = os.open(start.run_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -98,7 +98,7 @@ class Child:
     def crashed_in(self) -> str:
         """Returns the line of Python code that was running when a SIGSEGV killed this child. Empty if no SIGSEGV
         did."""
-        return crash_place(self._end_of_log) if self.returncode == -signal.SIGSEGV else ""
+        return find_crash_line(self._end_of_log) if self.returncode == -signal.SIGSEGV else ""
 
     def _read_log(self) -> str:
         """Returns the end of what this child wrote to its log, at most MOST_OF_LOG bytes."""

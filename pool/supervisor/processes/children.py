@@ -59,13 +59,13 @@ class Children:
         """Starts a new fork server. Raises OSError."""
         self._take_in(ForkServer(peer, config, self._log(peer)))
 
-    def ask_for(self, peer: Peer) -> None:
+    def request_process(self, peer: Peer) -> None:
         """Asks the fork server to fork the process of `peer`. Raises OSError."""
         assert self._forkserver is not None
         assert peer.role_index not in self._living, f"I4: {peer} starts before its predecessor's death was seen"
-        self._forkserver.ask_for(peer, self._log(peer))
+        self._forkserver.request_process(peer, self._log(peer))
 
-    def hear(self, events: Mapping[object, int]) -> Child | None:
+    def receive_child(self, events: Mapping[object, int]) -> Child | None:
         """Reads the fork server's answer, if `events` of the poller show one.
 
         Returns the fork server if it has got ready, the new process if it has forked one, which waits for its settings,
@@ -73,22 +73,22 @@ class Children:
         """
         if self._forkserver is None or self._forkserver.channel.fileno() not in events:
             return None
-        child = self._forkserver.hear()
+        child = self._forkserver.receive_child()
         if child is not None and child is not self._forkserver:
             self._take_in(child)
         return child
 
-    def tell(self, start: RunStart) -> None:
+    def send_start(self, start: RunStart) -> None:
         """Sends a child its start document. Raises OSError."""
         coordinator = self._living.get(start.coordinator.role_index)
         pid = None if coordinator is None else coordinator.pid
-        self[start.peer].tell(replace(start, coordinator_pid=pid), self._memory)
+        self[start.peer].send_start(replace(start, coordinator_pid=pid), self._memory)
 
-    def dead(self, events: Mapping[object, int]) -> Iterator[Child]:
+    def list_dead(self, events: Mapping[object, int]) -> Iterator[Child]:
         """Yields the children whose death `events` of the poller show."""
         yield from [child for child in self._living.values() if child.pidfd in events]
 
-    def forget(self, child: Child) -> str:
+    def reap(self, child: Child) -> str:
         """Removes a dead child and reaps it. Returns how it ended, in words."""
         del self._living[child.peer.role_index]
         self._poller.unregister(child.pidfd)
@@ -101,7 +101,7 @@ class Children:
         """Returns the batch that a worker was computing when it died, or None. To be called once for each death."""
         return self._held.batch_of(peer)
 
-    def give_folder(self, fd: int) -> None:
+    def send_folder(self, fd: int) -> None:
         """Sends all children but the fork server the descriptor of a new run folder."""
         for child in self:
             if child is not self._forkserver:

@@ -41,7 +41,7 @@ from pool.coordinator.checkpoints import Checkpoints
 from pool.coordinator.snapshots import Snapshots
 from pool.errors import CheckpointError
 from pool.protocol.messages import RunReport, Shares
-from pool.supervisor.failover import choose
+from pool.supervisor.failover import SnapshotInArea, choose_snapshot
 from pool.supervisor.summary import closing_lines
 from tests.support.paths import ROOT
 from tests.support.runs import TOY, Ended, run_well
@@ -342,26 +342,26 @@ def test_a_coordinator_goes_on_from_the_copy_that_still_has_to_be_written(
     known = Validations(None, None if best is None else Validation(best, 1.0))
     none = OptimizerNumbers({}, [], [])
     areas = [
-        (index, Snapshot(step=step, cursor=Cursor(), optimizer=none, validations=known, tensors={}))
+        SnapshotInArea(index, Snapshot(step=step, cursor=Cursor(), optimizer=none, validations=known, tensors={}))
         for index, step in enumerate(steps)
     ]
-    found = choose(iter(areas), on_disk)
-    assert (found and found[1].step) == chosen
+    found = choose_snapshot(iter(areas), on_disk)
+    assert (found and found.state.step) == chosen
 
 
 def test_the_best_and_each_of_so_many_steps_are_kept(tmp_path: Path) -> None:
     best = Validation(3, 1.0)
     for step in range(1, 12):
         known = Validations(best, best) if step >= 3 else NONE
-        store.save(tmp_path, state(step, known))
+        store.save_checkpoint(tmp_path, state(step, known))
         remove_old_checkpoints(tmp_path, keep=2, keep_every=4)
     assert [path.name for path in list_checkpoints(tmp_path)] == [
         step_path(tmp_path, s).name for s in (3, 4, 8, 10, 11)
     ]
     assert (linked_step(tmp_path, BEST), linked_step(tmp_path, LAST)) == (3, 11)
-    assert store.load(tmp_path / BEST).validations.best == best
+    assert store.load_checkpoint(tmp_path / BEST).validations.best == best
     better = Validation(12, 0.5)
-    store.save(tmp_path, state(12, Validations(better, better)))
+    store.save_checkpoint(tmp_path, state(12, Validations(better, better)))
     remove_old_checkpoints(tmp_path, keep=2, keep_every=4)
     assert [path.name for path in list_checkpoints(tmp_path)] == [step_path(tmp_path, s).name for s in (4, 8, 11, 12)]
     assert linked_step(tmp_path, BEST) == 12
@@ -564,11 +564,11 @@ def test_a_successor_at_the_step_of_a_net_writes_its_checkpoint() -> None:
 
 def test_what_was_the_best_by_other_validations_stays_under_a_name(tmp_path: Path) -> None:
     for step in (1, 2, 3):
-        store.save(tmp_path, state(step, Validations(None, Validation(1, 0.5))))
+        store.save_checkpoint(tmp_path, state(step, Validations(None, Validation(1, 0.5))))
     assert linked_step(tmp_path, BEST) == 1
     name = keep_former_best(tmp_path)
     assert name == "former-best-step-000000001"
-    store.save(tmp_path, state(4, Validations(None, Validation(4, 0.5))))
+    store.save_checkpoint(tmp_path, state(4, Validations(None, Validation(4, 0.5))))
     remove_old_checkpoints(tmp_path, 1)
     assert [step_of(path) for path in list_checkpoints(tmp_path)] == [1, 4]
     assert find_checkpoint(tmp_path / name) == step_path(tmp_path, 1)

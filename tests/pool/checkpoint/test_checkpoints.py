@@ -73,7 +73,7 @@ def example(step: int, rows: int = 8) -> Checkpoint:
 
 def save(folder: Path, checkpoint: Checkpoint, keep: int = 1) -> Path:
     """Does as the writer does."""
-    saved = store.save(folder, checkpoint)
+    saved = store.save_checkpoint(folder, checkpoint)
     remove_old_checkpoints(folder, keep)
     return saved
 
@@ -96,7 +96,7 @@ def temporaries(folder: Path) -> list[str]:
 
 def test_what_is_saved_is_loaded_and_saved_again_as_the_same_bytes(tmp_path: Path) -> None:
     first = save(tmp_path / "one", example(3), keep=2)
-    loaded = store.load(first)
+    loaded = store.load_checkpoint(first)
     assert_same(loaded, example(3))
     second = save(tmp_path / "two", loaded, keep=2)
     assert content(first) == content(second)
@@ -124,7 +124,7 @@ def test_saving_a_step_again_keeps_the_good_one_and_replaces_a_damaged_one(tmp_p
     assert save(tmp_path, example(1)).stat().st_ino == inode
     (path / WEIGHTS).unlink()
     assert save(tmp_path, example(1)) == path
-    assert_same(store.load(path), example(1))
+    assert_same(store.load_checkpoint(path), example(1))
     assert (tmp_path / "damaged-step-000000001").is_dir()
 
 
@@ -139,7 +139,7 @@ def test_damage_is_named_by_file_tensor_and_byte_range(tmp_path: Path) -> None:
     path.write_bytes(damaged)
     place = f"tensor table is damaged: bytes {start + (2 << 20)} to {start + (3 << 20)} of the file"
     with pytest.raises(CheckpointError, match=f"{WEIGHTS}: {place}"):
-        store.load(path.parent)
+        store.load_checkpoint(path.parent)
 
 
 @pytest.mark.parametrize("name", sorted(NAMES))
@@ -188,7 +188,7 @@ def test_whatever_call_fails_the_last_good_checkpoint_stays_and_the_next_save_su
         files.sweep(folder)
         assert not temporaries(folder), f"call {at}, {calls.failed}"
         save(folder, example(3))
-        assert_same(store.load(folder / "last"), example(3))
+        assert_same(store.load_checkpoint(folder / "last"), example(3))
         shutil.rmtree(folder)
     else:
         pytest.fail("a checkpoint takes more than a thousand calls")
@@ -239,7 +239,7 @@ def test_a_full_disk_leaves_the_last_good_checkpoint_alone(tmp_path: Path) -> No
         with pytest.raises(OSError, match="No space left"):
             save(tmp_path, example(2, rows=50_000))
         assert not temporaries(tmp_path)
-        assert_same(store.load(tmp_path / "last"), example(1, rows=1000))
+        assert_same(store.load_checkpoint(tmp_path / "last"), example(1, rows=1000))
         save(tmp_path, example(3, rows=1000))
         assert [path.name for path in list_checkpoints(tmp_path)] == ["step-000000003"]
     finally:
@@ -257,11 +257,11 @@ def test_a_folder_that_may_not_be_written_leaves_the_last_good_checkpoint_alone(
         try:
             with pytest.raises(PermissionError):
                 save(folder, example(2))
-            assert_same(store.load(folder / "last"), example(1))
+            assert_same(store.load_checkpoint(folder / "last"), example(1))
         finally:
             os.seteuid(0)
         save(folder, example(3))
-        assert_same(store.load(folder / "last"), example(3))
+        assert_same(store.load_checkpoint(folder / "last"), example(3))
     finally:
         shutil.rmtree(folder)
 
@@ -270,13 +270,13 @@ def test_the_writer_works_in_the_background_and_says_how_it_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = threading.Event()
-    its_save = store.save
+    its_save = store.save_checkpoint
 
     def slow_save(folder: Path, checkpoint: Checkpoint) -> Path:
         held.wait(60)
         return its_save(folder, checkpoint)
 
-    monkeypatch.setattr(store, "save", slow_save)
+    monkeypatch.setattr(store, "save_checkpoint", slow_save)
     temporary(tmp_path / "step-000000001").mkdir()
     writer = CheckpointWriter(tmp_path, keep=1)
     assert not temporaries(tmp_path)
@@ -287,7 +287,7 @@ def test_the_writer_works_in_the_background_and_says_how_it_ended(
     held.set()
     assert ended(writer) == WriteResult(1, None)
     assert not writer.is_busy
-    assert_same(store.load(tmp_path / "last"), example(1))
+    assert_same(store.load_checkpoint(tmp_path / "last"), example(1))
 
 
 def ended(writer: CheckpointWriter) -> WriteResult:

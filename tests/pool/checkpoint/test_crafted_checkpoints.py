@@ -95,7 +95,7 @@ def resume(genuine: Genuine, checkpoint: Path) -> None:
         compare_numerics(run, checkpoint, saved, folder, allowed=False)
     finally:
         folder.close()
-    loaded = store.load(checkpoint)
+    loaded = store.load_checkpoint(checkpoint)
     parameters = [nn.Parameter(torch.zeros(t.shape, dtype=torch_dtype(t.dtype))) for t in plan.parameters]
     optimizers = BucketOptimizers(plan, parameters, config.optimizer, config.run_schedule)
     optimizers.load_state(loaded.optimizer_tensors, loaded.optimizer.plain())

@@ -52,7 +52,7 @@ def files(tmp_path: Path) -> list[Path]:
 @pytest.fixture
 def checkpoint(tmp_path: Path, files: list[Path]) -> Path:
     """Of step 7 of a run with these files."""
-    return store.save(
+    return store.save_checkpoint(
         tmp_path / "checkpoints",
         Checkpoint(
             step=7,
@@ -229,7 +229,7 @@ def test_what_stays_in_force_is_said_from_the_checkpoints_own_state(
     folder = RunFolder(changed, resume=True)
     try:
         compare_optimizer(changed, checkpoint, saved_state(checkpoint), folder)
-        assert folder.take_notes() == [note.format(checkpoint=checkpoint) for note in notes]
+        assert folder.pop_notes() == [note.format(checkpoint=checkpoint) for note in notes]
     finally:
         folder.close()
 
@@ -245,7 +245,7 @@ def test_what_stays_in_force_may_be_another_number_for_each_member(tmp_path: Pat
         compare_optimizer(
             changed, checkpoint, replace(saved, optimizer=replace(saved.optimizer, groups=groups)), folder
         )
-        (note,) = folder.take_notes()
+        (note,) = folder.pop_notes()
         assert f"in force is what {checkpoint} holds: 0.25, 0.125; " in note
     finally:
         folder.close()
@@ -257,7 +257,7 @@ def test_nan_again_is_no_change(tmp_path: Path, checkpoint: Path) -> None:
     folder = RunFolder(given, resume=True)
     try:
         compare_optimizer(given, checkpoint, saved, folder)
-        assert folder.take_notes() == []
+        assert folder.pop_notes() == []
     finally:
         folder.close()
 

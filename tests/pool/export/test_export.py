@@ -35,7 +35,7 @@ def save(folder: Path, step: int, **sections: Any) -> Path:
 def save_model(folder: Path, config: Config, model: nn.Module, step: int = 1) -> Path:
     """A checkpoint of a model in `folder`."""
     folder.mkdir(exist_ok=True)
-    return store.save(
+    return store.save_checkpoint(
         folder / FOLDER,
         store.Checkpoint(
             step=step,

@@ -12,7 +12,7 @@ import torch
 from loader.stream.interface import Cursor
 from pool.checkpoint.folder import list_checkpoints, step_path
 from pool.checkpoint.state import OptimizerNumbers
-from pool.checkpoint.store import Checkpoint, save
+from pool.checkpoint.store import Checkpoint, save_checkpoint
 from pool.errors import CheckpointError
 from pool.machines import checkpoint_copy
 from pool.machines.checkpoint_copy import copy_checkpoint, read_piece
@@ -27,7 +27,7 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path
     monkeypatch.setattr(checkpoint_copy, "PIECE_BYTES", 1000)
     there, here = tmp_path / "there", tmp_path / "here"
     here.mkdir()
-    save(
+    save_checkpoint(
         there,
         Checkpoint(
             step=STEP,
