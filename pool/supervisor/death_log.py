@@ -11,7 +11,7 @@ from pool.errors import RunError
 from pool.protocol.blame import DeathInBatch
 from pool.protocol.identity import WORKER, Peer
 from pool.run_folder.access import show_real_paths
-from pool.shm.memory import Held
+from pool.shm.memory import BatchInWork
 from pool.supervisor.deaths import Death, describe_deaths
 from pool.supervisor.failover import relevant_deaths
 from pool.supervisor.prepare.run_plan import RunPlan
@@ -27,7 +27,7 @@ class DeathLog:
         self.deaths: list[Death] = []
         self._children = children
         self._oom_kills = count_oom_kills()
-        self._batch: Held | None = None  # the batch that the process of the newest death was computing
+        self._batch: BatchInWork | None = None  # the batch that the process of the newest death was computing
 
     def add(self, run: RunPlan, child: Child, ending: str) -> Death:
         """Records the death of a child, and returns its description. `ending`: signal or exit code, as `Child.reap`
@@ -84,7 +84,7 @@ class DeathLog:
             return RunError(f"{describe_deaths(self.deaths)}\n{reason}", exit_code)
         return RunError(f"{self.deaths[-1].describe()}; {reason}", exit_code)
 
-    def _find_batch(self, run: RunPlan, child: Child) -> Held | None:
+    def _find_batch(self, run: RunPlan, child: Child) -> BatchInWork | None:
         """Returns the batch that a dead process was computing, or None.
 
         A worker in the coordinator's process has not died of its batch if the exception was the coordinator's.

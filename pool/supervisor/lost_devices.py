@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pool.exchange.exchange_choice import Exchange, after_loss
+from pool.exchange.exchange_choice import Exchange, without_lost_devices
 
 MAX_FAILURES = 2  # failures of a device in different lives of a process, after which the run goes on without the device
 
@@ -53,7 +53,7 @@ class LostDevices:
         """Returns an exchange (where sums and weights lie) that uses no left-out device. Returns the same object if
         none of its devices is left out."""
         lost = [device for device in exchange.devices if device in self.left_out]
-        return after_loss(exchange, lost, self.remaining()) if lost else exchange
+        return without_lost_devices(exchange, lost, self.remaining()) if lost else exchange
 
     def count_worker_failure(self, worker: int) -> bool:
         """Counts a life of a worker that its device has ended. Returns whether the device is now to be left out."""

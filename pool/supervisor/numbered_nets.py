@@ -14,7 +14,7 @@ from pathlib import Path
 import zmq
 
 from loader.exit_codes import EXIT_RESOURCES
-from loader.files.whole_file import temporary
+from loader.files.whole_file import temporary_path
 from pool.checkpoint.folder import list_checkpoints, step_of, step_path
 from pool.checkpoint.state import FOLDER
 from pool.errors import CheckpointError
@@ -29,7 +29,7 @@ from pool.supervisor.listeners import Action, SendRoster
 from pool.supervisor.prepare.run_plan import RunPlan
 from pool.supervisor.processes.program import Program, describe_exit
 from pool.supervisor.resources.run_folder import RunFolder
-from pool.task.registry import task_module
+from pool.task.registry import load_task_module
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ class NumberedNets:
         self._saved = run.saved  # step of the newest checkpoint
         members = range(len(run.planned.plans))
         self._members: Sequence[int | None] = members if len(members) > 1 else [None]
-        self._suffix = getattr(task_module(self._task), "EXPORT_SUFFIX", "")
+        self._suffix = getattr(load_task_module(self._task), "EXPORT_SUFFIX", "")
         self._jobs: dict[str, _Job] = {}  # jobs that run now, by name
         self._unconfirmed: NetNumbers | None = None  # numbers that the coordinator has not confirmed yet
         self._is_stopped = False
@@ -167,7 +167,7 @@ class NumberedNets:
             return
         step, weights = self._plan.to_export[0], self._train.export_weights
         run = self._public_path
-        temporary_folder = temporary(run / NETS / net_name(step, ""))
+        temporary_folder = temporary_path(run / NETS / net_name(step, ""))
         commands = []
         try:
             make_folder(self._folder.inside / NETS)

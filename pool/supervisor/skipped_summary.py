@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from loader.stream.config import DataConfig
-from loader.stream.left_out import LeftOutChunks
-from loader.stream.sources import source_by_name
+from loader.stream.skipped_data import SkippedChunks
+from loader.stream.sources import create_source
 from pool.protocol.messages import Purpose, SkippedData
 
 _DATA_NAMES: dict[Purpose, str] = {"train": "training data", "validate": "validation data"}
@@ -17,14 +17,14 @@ class SkippedSummary:
 
     def __init__(self, config: DataConfig) -> None:
         """Begins with no reports. `config`: names the source, which has its own word for samples."""
-        self._sample_name = source_by_name(config.source).samples
-        self._chunks: dict[Purpose, LeftOutChunks] = {}
+        self._sample_name = create_source(config.source).samples
+        self._chunks: dict[Purpose, SkippedChunks] = {}
 
     def add(self, report: SkippedData) -> str | None:
         """Adds a feeder's report. Returns a line for the user if this is the first report about training data, or the
         first about validation data."""
         is_first = report.purpose not in self._chunks
-        chunks = self._chunks.setdefault(report.purpose, LeftOutChunks())
+        chunks = self._chunks.setdefault(report.purpose, SkippedChunks())
         chunks.record(report.chunk, report.kinds)
         if not is_first:
             return None

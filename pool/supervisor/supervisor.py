@@ -34,7 +34,7 @@ from pool.protocol.messages import (
     UntrainedFeatures,
 )
 from pool.protocol.resend import RESEND_MS, RESEND_SECONDS, ResendTimer
-from pool.shm.memory import newest_version
+from pool.shm.memory import read_newest_version
 from pool.supervisor.death_log import DeathLog
 from pool.supervisor.deaths import Death, add_worker_death
 from pool.supervisor.failover import plan_restart, resumable_steps
@@ -177,7 +177,7 @@ class Supervisor:
     def describe_unsaved_steps(self) -> str:
         """Returns a line with the steps that are in no checkpoint, which a resumed run repeats. Empty if there are
         none."""
-        done = newest_version(self._memory.segments, self._memory.sizes)
+        done = read_newest_version(self._memory.segments, self._memory.sizes)
         return describe_unsaved_steps(done, max(0, self._folder.linked_step(LAST)))
 
     # --- starting ---
@@ -331,7 +331,7 @@ class Supervisor:
 
     def _restart_coordinator(self, coordinator: Peer, death: Death, decision: Decision) -> None:
         """Starts the coordinator's successor now, or on several machines when the other machines are ready too."""
-        self._kill_workers(self._run.planned.exchange.workers_there, MEMORY_GONE)
+        self._kill_workers(self._run.planned.exchange.workers_on_devices, MEMORY_GONE)
         has_moved = self._move_exchange()
         reason = f"{decision.reason}; {self._run.planned.exchange}" if has_moved else decision.reason
         self._show_restart(death, reason)
@@ -416,7 +416,7 @@ class Supervisor:
         exchange = self._lost.exchange_without_lost(planned.exchange)
         if exchange is planned.exchange:
             return False
-        new_workers = set(exchange.workers_there).difference(planned.exchange.workers_there)
+        new_workers = set(exchange.workers_on_devices).difference(planned.exchange.workers_on_devices)
         self._kill_workers(new_workers, "gets the coordinator on its device")
         self._run = replace(self._run, answer=replace(planned, exchange=exchange))
         return True

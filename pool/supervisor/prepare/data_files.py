@@ -16,14 +16,14 @@ import numpy.typing as npt
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
-from loader.errors import DataError, comes_from
+from loader.errors import DataError, has_error_number
 from loader.exit_codes import EXIT_DATA
 from loader.files.fingerprint import content_digest
 from loader.files.identity import DataFile, check_unchanged, identify
 from loader.files.paths import NoFileError
 from loader.stream.data import Data
-from loader.stream.data_facts import fact_lines
-from loader.stream.mixture_files import find_entries, with_entries
+from loader.stream.data_facts import format_facts
+from loader.stream.mixture_files import find_entry_files, apply_entry_settings
 from pool.checkpoint.state import CHUNK_SUMS, SavedState, describe_mixture, describe_scales, same_validation
 from pool.config.tree import Config
 from pool.errors import AWAY_ERRORS, CheckpointError, ConfigError, RunError, UnavailableError
@@ -70,7 +70,7 @@ def find_data_files(config: Config, saved: SavedState | None) -> DataFiles:
     if saved is not None and can_compare and not same_validation(saved, validation_files, digests):
         notes.append("data.validation: other files than before; the losses of validations can't be compared any more")
     streams = run_data(config, train_files, validation_files)
-    notes += fact_lines(data_facts(streams))
+    notes += format_facts(data_facts(streams))
     warning = unit_warning(config.task, streams)
     if warning is not None:
         notes.append(warning)
@@ -85,16 +85,16 @@ def _find_files(config: Config, key: str, records: FileRecords, notes: list[str]
     """
     setting, may_grow = f"data.{key}", config.data.may_grow
     try:
-        paths, entries = find_entries(getattr(config.data, key), setting)
+        paths, entries = find_entry_files(getattr(config.data, key), setting)
         if may_grow and records:
             recorded_paths = _select_recorded(paths, records)
             if len(recorded_paths) == len(records) < len(paths):
                 num_new = len(paths) - len(recorded_paths)
                 notes.append(f"{setting}: files newer than the checkpoint are left out: {num_new}")
                 paths = recorded_paths
-        files = with_entries(identify(paths), entries, setting)
+        files = apply_entry_settings(identify(paths), entries, setting)
     except DataError as error:
-        if comes_from(error, AWAY_ERRORS):
+        if has_error_number(error, AWAY_ERRORS):
             raise UnavailableError(str(error)) from None
         raise ConfigError(str(error)) from None
     except NoFileError as error:

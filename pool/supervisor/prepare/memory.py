@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from loader.errors import DataError
 from loader.stream.data import Data
 from pool.errors import ResourceError
-from pool.kernels.tree import most_nodes, most_nodes_between
+from pool.kernels.tree import max_nodes, max_nodes_anywhere
 from pool.shm import segment
-from pool.shm.memory import write_sums
+from pool.shm.memory import write_chunk_checksums
 from pool.shm.memory_map import RING, SNAPSHOTS, SUMS
-from pool.shm.signals import make_bells
+from pool.shm.signals import create_signals
 from pool.supervisor.prepare import data_files
 from pool.supervisor.prepare.resume import saved_state
 from pool.supervisor.prepare.run_plan import RunPlan
@@ -136,9 +136,9 @@ def max_gradient_sums(run: RunPlan) -> int:
     """
     place, groups = run.place, run.groups
     if place is not None:  # a share of a step consists of whole nodes of the tree, at its end too
-        return most_nodes_between(len(groups.share(place.machine, place.machines)))
-    if run.config.pool.gradient_slots < groups.per_step:
-        return most_nodes(groups.per_step)
+        return max_nodes_anywhere(len(groups.share(place.machine, place.machines)))
+    if run.config.pool.gradient_slots < groups.groups_per_step:
+        return max_nodes(groups.groups_per_step)
     return 1
 
 
@@ -184,7 +184,7 @@ def reserve_memory(run: RunPlan) -> RunMemory:
     try:
         for name, nbytes in sizes.items():
             segments[name] = segment.create(name, nbytes, check_chunk)
-        write_sums(segments[SUMS], run.planned.num_chunks, saved_sums)
+        write_chunk_checksums(segments[SUMS], run.planned.num_chunks, saved_sums)
     except ResourceError:
         RunMemory(segments).close()
         raise
@@ -193,7 +193,7 @@ def reserve_memory(run: RunPlan) -> RunMemory:
         table = format_table(parts, available_memory())
         raise ResourceError(f"shared memory can't be made: {error.strerror}\n{table}") from None
     try:
-        return RunMemory(segments, sizes, make_bells(len(run.planned.devices)))
+        return RunMemory(segments, sizes, create_signals(len(run.planned.devices)))
     except OSError:
         RunMemory(segments).close()
         raise

@@ -22,7 +22,7 @@ from pool.config.key_path import walk
 from pool.config.member_settings import differing, flat
 from pool.config.tree import Config
 from pool.errors import CheckpointError, ConfigError, UnavailableError
-from pool.exchange.layout import prefix
+from pool.exchange.layout import member_prefix
 from pool.run_folder.first_steps import STEPS
 from pool.run_folder.strict_json import (
     ABSENT,
@@ -147,7 +147,7 @@ def compare_model(run: RunPlan, checkpoint: Path, saved: SavedState, *, to_start
         header = read_header(checkpoint, saved, WEIGHTS)
     except OSError as error:
         raise CheckpointError(f"{error.filename or checkpoint}: {error.strerror}") from None
-    member_prefix = prefix(0, len(plans))
+    member_prefix = member_prefix(0, len(plans))
     is_of_one_network = not any(name.startswith(member_prefix) for name in header)
     if to_start and is_of_one_network:
         tensors = [

@@ -40,13 +40,14 @@ std::unique_ptr<FileReader::Open> FileReader::open(Reading& reading) const {
     auto open = std::make_unique<Open>(Open{0, file->read(number), nullptr});
     const Piece& piece = open->piece;
     const bool had = !piece.fault || piece.fault->kind == SourceFault::Kind::kDamaged;
-    if (had && !sums_.agrees(reading.chunk, span_of(piece.bytes), file->sum_before(number))) {
-        reading.fault = SourceFault{file->path(), file->offset(number), file->otherwise(), SourceFault::Kind::kChanged};
+    if (had && !sums_.record_or_verify(reading.chunk, span_of(piece.bytes), file->sum_before(number))) {
+        reading.fault =
+            SourceFault{file->path(), file->offset(number), file->describe_change(), SourceFault::Kind::kChanged};
         return nullptr;
     }
-    Demands demands = file->demands();
-    if (good_[reading.chunk].load(std::memory_order_relaxed)) demands = known_good(demands);
-    open->walk = file->walk(piece, demands);
+    ReadOptions options = file->options();
+    if (good_[reading.chunk].load(std::memory_order_relaxed)) options = trusted_options(options);
+    open->walk = file->walk(piece, options);
     return open;
 }
 
@@ -54,22 +55,22 @@ void FileReader::close(Reading& reading, Open& open) const {
     const auto [file, number] = chunks_[reading.chunk];
     const std::optional<Damage> damage = open.walk->damage();
     reading.fault = damage ? file->fault_of(number, open.piece, *damage) : std::move(open.piece.fault);
-    const LeftOutTally& left_out = open.walk->left_out();
-    good_[reading.chunk].store(!reading.fault && left_out.is_empty(), std::memory_order_relaxed);
-    reading.left_out = file->left_out(number, open.piece, left_out);
+    const SkippedTally& skipped = open.walk->skipped();
+    good_[reading.chunk].store(!reading.fault && skipped.is_empty(), std::memory_order_relaxed);
+    reading.skipped = file->skipped(number, open.piece, skipped);
 }
 
 void FileReader::read(std::span<Reading> readings, bool checks, const Appended& appended) const {
-    for (std::size_t first = 0; first < readings.size(); first += together()) {
+    for (std::size_t first = 0; first < readings.size(); first += chunks_per_task()) {
         read_together(readings, first, checks, appended);
     }
 }
 
-// Up to together() of the readings, from `first` on.
+// Up to chunks_per_task() of the readings, from `first` on.
 void FileReader::read_together(std::span<Reading> readings, std::size_t first, bool checks,
                                const Appended& appended) const {
     std::vector<std::unique_ptr<Open>> open;
-    for (std::size_t i = first; i < std::min(readings.size(), first + together()); ++i) {
+    for (std::size_t i = first; i < std::min(readings.size(), first + chunks_per_task()); ++i) {
         if (auto opened = this->open(readings[i])) {
             opened->index = i;
             open.push_back(std::move(opened));
