@@ -27,8 +27,8 @@ from pool.coordinator.state import State
 from pool.crash_points import crash_point
 from pool.metrics.medians import median_of
 from pool.protocol.channel import LINGER_MS, Hub, Link
-from pool.protocol.messages import BucketSums, Hello, NetNews, Roster
-from pool.protocol.resend import SAY_AGAIN_MS, SayAgain
+from pool.protocol.messages import BucketSums, Hello, NetsStatus, Roster
+from pool.protocol.resend import RESEND_MS, ResendTimer
 from pool.shm.signals import CoordinatorSignals
 from pool.telemetry.trace import Trace
 
@@ -56,7 +56,7 @@ class Coordinator:
     history: History | None
     notify: Callable[[str], object]  # sends a line to the run's user
     _next_report: float = field(default=0.0, init=False)
-    _nets: NetNews = field(default_factory=NetNews, init=False)
+    _nets: NetsStatus = field(default_factory=NetsStatus, init=False)
     _waits_for_nets: bool = field(default=False, init=False)
 
     def run(self) -> None:
@@ -66,7 +66,7 @@ class Coordinator:
         """
         poller = self._create_poller()
         self._greet_supervisor()
-        resend_timer = SayAgain()
+        resend_timer = ResendTimer()
         while not self._is_finished():
             self._handle_events(self._wait_for_events(poller))
             if resend_timer.due() and not self.executor.is_at_end:
@@ -103,9 +103,9 @@ class Coordinator:
         """Returns the sockets and file descriptors that are readable, as soon as there is one, or after a while. Counts
         the time as waiting for other machines if the step waits for nothing else."""
         if not self.scheduler.waits_for_machines:
-            return dict(poller.poll(SAY_AGAIN_MS))
+            return dict(poller.poll(RESEND_MS))
         with self.metrics.measured("waiting_for_machines"):
-            return dict(poller.poll(SAY_AGAIN_MS))
+            return dict(poller.poll(RESEND_MS))
 
     def _handle_events(self, events: Mapping[object, int]) -> None:
         """Handles all messages and signals that have arrived. `events`: what is readable."""

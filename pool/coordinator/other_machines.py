@@ -25,7 +25,7 @@ from pool.exchange.layout import Layout
 from pool.machines.place import MachinePlace, named
 from pool.protocol.identity import MACHINE, Peer
 from pool.protocol.machine_hub import MachineHub
-from pool.protocol.messages import BucketSums, MachineAddress, ShareReport, StateSum, SumPlace
+from pool.protocol.messages import BucketSums, MachineAddress, ShareReport, StateSum, SumHeader
 
 SILENCE_SECONDS = 15.0  # without a connection; the supervisors notice the loss of a machine in less
 
@@ -114,7 +114,7 @@ class OtherMachines:
         For each partial sum the message has a header, and then come frames: the row numbers if it is of a table, and
         the numbers.
         """
-        headers: list[SumPlace] = []
+        headers: list[SumHeader] = []
         frames: list[memoryview] = []
         for parameter, first_row, addend in partial_sums:
             if addend.touched is None:
@@ -126,7 +126,7 @@ class OtherMachines:
                 row_numbers: Any = np.array(addend.touched, np.uint32).view(np.uint8)
                 frames.append(memoryview(row_numbers))
             frames.append(_bytes(numbers))
-            headers.append(SumPlace(parameter, first_row, addend.leaf, num_rows))
+            headers.append(SumHeader(parameter, first_row, addend.leaf, num_rows))
         crash_point("coordinator.before_send")
         self._send(step, BucketSums(step, bucket, tuple(headers)), frames)
         crash_point("coordinator.after_send")
