@@ -334,7 +334,9 @@ def run(start: PlannerStart) -> Answer:
     except PoolError as error:
         answer = Refused(show_real_paths(str(error)), error.exit_code)
     except DataError as error:
-        answer = Refused(show_real_paths(str(error)), EXIT_UNAVAILABLE if has_error_number(error, AWAY_ERRORS) else EXIT_DATA)
+        answer = Refused(
+            show_real_paths(str(error)), EXIT_UNAVAILABLE if has_error_number(error, AWAY_ERRORS) else EXIT_DATA
+        )
     crash_point("planner.before_answer")
     return answer
 

@@ -25,7 +25,15 @@ from statistics import fmean
 from pool.coordinator.scheduler.actions import AnnounceShare, CopyBuffers, Reduce, SendPartialSum, Update
 from pool.coordinator.scheduler.rules import Rules
 from pool.exchange.groups import Contribution
-from pool.protocol.messages import Assignment, BatchLosses, ExcludedBatch, MetricValue, Outcome, ShareReport, UnusableBatch
+from pool.protocol.messages import (
+    Assignment,
+    BatchLosses,
+    ExcludedBatch,
+    MetricValue,
+    Outcome,
+    ShareReport,
+    UnusableBatch,
+)
 
 
 @dataclass

@@ -23,7 +23,7 @@ from loader.files.identity import DataFile, check_unchanged, identify
 from loader.files.paths import NoFileError
 from loader.stream.data import Data
 from loader.stream.data_facts import format_facts
-from loader.stream.mixture_files import find_entry_files, apply_entry_settings
+from loader.stream.mixture_files import apply_entry_settings, find_entry_files
 from pool.checkpoint.state import CHUNK_SUMS, SavedState, describe_mixture, describe_scales, same_validation
 from pool.config.tree import Config
 from pool.errors import AWAY_ERRORS, CheckpointError, ConfigError, RunError, UnavailableError
