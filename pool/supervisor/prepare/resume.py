@@ -147,11 +147,11 @@ def compare_model(run: RunPlan, checkpoint: Path, saved: SavedState, *, to_start
         header = read_header(checkpoint, saved, WEIGHTS)
     except OSError as error:
         raise CheckpointError(f"{error.filename or checkpoint}: {error.strerror}") from None
-    member_prefix = member_prefix(0, len(plans))
-    is_of_one_network = not any(name.startswith(member_prefix) for name in header)
+    name_prefix = member_prefix(0, len(plans))
+    is_of_one_network = not any(name.startswith(name_prefix) for name in header)
     if to_start and is_of_one_network:
         tensors = [
-            replace(tensor, name=tensor.name.removeprefix(member_prefix))
+            replace(tensor, name=tensor.name.removeprefix(name_prefix))
             for tensor in (*plans[0].parameters, *plans[0].buffers)
         ]
     else:
