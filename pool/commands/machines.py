@@ -15,7 +15,7 @@ from pool.errors import ConfigError
 
 if TYPE_CHECKING:
     from pool.config.tree import Config
-    from pool.machines.place import MachinePlace
+    from pool.machines.rank import MachineRank
 
 # late imports: every command starts without what it does not use
 
@@ -114,7 +114,7 @@ def train_on_machines(
         raise typer.Exit(run_all(machines, _without(sys.argv[2:], "--local", "--machines")))
     group = join(given, os.environ)
     code = run(
-        _settings_of_machine(settings, group.place, is_config_file=not config.is_dir()),
+        _settings_of_machine(settings, group.rank, is_config_file=not config.is_dir()),
         resume=resume,
         allow_different_numerics=allow_different_numerics,
         changes=changes,
@@ -123,18 +123,20 @@ def train_on_machines(
     raise typer.Exit(code)
 
 
-def _settings_of_machine(settings: Config, place: MachinePlace, *, is_config_file: bool) -> Config:
+def _settings_of_machine(settings: Config, rank: MachineRank, *, is_config_file: bool) -> Config:
     """Returns the settings for one of several machines, which exchange gradients through host memory. All but the first
     export nothing. With a config file they also have a run folder of their own, as the machines may share one disk.
     Raises ConfigError for an exchange or a number of batches that several machines can't have."""
-    from pool.machines.place import MOST_BATCHES, MOST_NUMBERS
+    from pool.machines.rank import MAX_BATCHES, MAX_LOSSES
 
-    exchange, batches, machine = settings.pool.exchange, settings.train.batches_per_step, place.machine
+    exchange, batches, machine = settings.pool.exchange, settings.train.batches_per_step, rank.machine
     if exchange not in ("auto", "host"):
         raise ConfigError(f"pool.exchange: {exchange}; for several machines set it to host")
-    most = min(MOST_BATCHES, MOST_NUMBERS // len(settings.members)) * place.machines
-    if batches > most:
-        raise ConfigError(f"train.batches_per_step: {batches}; {place.machines} machines compute {most} at most")
+    max_batches = min(MAX_BATCHES, MAX_LOSSES // len(settings.members)) * rank.num_machines
+    if batches > max_batches:
+        raise ConfigError(
+            f"train.batches_per_step: {batches}; {rank.num_machines} machines compute {max_batches} at most"
+        )
     pool = settings.pool.model_copy(update={"exchange": "host"})
     run = settings.run
     train = settings.train

@@ -107,7 +107,7 @@ def assemble(
         state=state.checkpoint,
         say=say,
         copies=exchanges.copies,
-        together=start.place is not None,
+        together=start.rank is not None,
     )
     checkpoints.resume(start.step, state.begin())
     rules = _rules(start, goal)
@@ -187,10 +187,10 @@ def _other_machines(
 ) -> OtherMachines | None:
     """Makes the connection to the other machines' coordinators; None if the run is on one machine. Raises
     UnavailableError if the port can't be had."""
-    if start.place is None:
+    if start.rank is None:
         return None
     assert exchanges.others is not None
-    return OtherMachines(context, start.place, start.layout, rules.share, exchanges.others)
+    return OtherMachines(context, start.rank, start.layout, rules.share, exchanges.others)
 
 
 def _history(start: CoordinatorStart, models: Models) -> History | None:
@@ -216,8 +216,8 @@ def _rules(start: CoordinatorStart, goal: Goal) -> Rules:
         goal=goal,
         early_stopping=config.train.early_stopping,
         plateaus=tuple(plateau_rule(member, start.measured) for member in config.members),
-        machines=1 if start.place is None else start.place.machines,
-        machine=0 if start.place is None else start.place.machine,
+        machines=1 if start.rank is None else start.rank.num_machines,
+        machine=0 if start.rank is None else start.rank.machine,
         metrics_every=config.train.metrics_every,
         metrics=tuple(name for name, _ in start.measured.metrics),
     )

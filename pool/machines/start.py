@@ -14,7 +14,7 @@ from pool.errors import ConfigError
 from pool.machines.addresses import PORT, Endpoint, own_address, parse_endpoint, resolve
 from pool.machines.group import MachineGroup
 from pool.machines.key import read_key
-from pool.machines.place import MachinePlace
+from pool.machines.rank import MachineRank
 from pool.machines.slurm import expand_hosts
 
 # variables with the number of machines on which torchrun or srun has started this command, not just of a job
@@ -73,7 +73,7 @@ def join(given: Given, environment: Mapping[str, str]) -> MachineGroup:
     host = own_address(given.interface, endpoint.host, addresses)
     if given.port is not None and machine == 0 and given.port != endpoint.port:
         raise ConfigError(f"--port: {given.port}; machine 0 listens at the port of --first, {endpoint.port}")
-    place = MachinePlace(machines, machine, host, read_key(given.key), port=given.port or 0)
+    place = MachineRank(machines, machine, host, read_key(given.key), port=given.port or 0)
     return MachineGroup(place, endpoint, addresses)
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from loader.exit_codes import EXIT_CRASH_LOOP
 from pool.errors import ConfigError, RunError
+from pool.machines.follower import Decision, MachineRefused, RunEnded, StartGeneration, StopGeneration
 from pool.machines.group import MachineGroup
-from pool.machines.member import Begin, Break, Decision, Over, Refused
 from pool.protocol.identity import Peer
 from pool.protocol.messages import MachineAddress, RunReport
 from pool.supervisor.listeners import Action, EndRun, KillCoordinator, SendRoster, StartCoordinator
@@ -48,13 +48,13 @@ class MachineWatch:
     @property
     def coordinators(self) -> tuple[MachineAddress, ...]:
         """Returns the addresses of the other machines' coordinators."""
-        return self._group.member.coordinators if self.has_group else ()
+        return self._group.follower.coordinators if self.has_group else ()
 
     def report(self, report: RunReport) -> None:
         """Receives a report of this machine's coordinator, and passes the coordinator's address on to the other
         machines."""
         if self.has_group:
-            self._group.member.reached_at(report.address)
+            self._group.follower.report_coordinator(report.address)
 
     def coordinator_ended(
         self, peer: Peer, why: str, steps: Sequence[int], saved: Sequence[int], *, finished: bool
@@ -65,7 +65,7 @@ class MachineWatch:
         the coordinator has done all steps.
         """
         self._ended = peer, why
-        self._group.member.lost(steps, saved, finished=finished)
+        self._group.follower.report_death(steps, saved, finished=finished)
 
     def hear(self, _events: Mapping[object, int]) -> Sequence[Action]:
         """Receives orders of the first machine and looks for silent machines. Returns the actions that follow, in
@@ -76,13 +76,13 @@ class MachineWatch:
         if not self.has_group:
             return []
         coordinators = self.coordinators
-        actions = self._obey(self._group.hear())
+        actions = self._obey(self._group.exchange_messages())
         if EndRun() in actions:
             return actions
         if self.coordinators != coordinators:
             actions.append(SendRoster())
-        finished = self._group.member.report.finished
-        if finished and self._group.first_is_gone:
+        finished = self._group.follower.report.finished
+        if finished and self._group.is_leader_silent:
             return [*actions, EndRun()]  # the first machine knows that and has ended
         actions += self._look_who_is_missing()
         if self._ended is not None and not finished and self._is_stopping:
@@ -96,18 +96,18 @@ class MachineWatch:
     def _obey(self, decision: Decision | None) -> list[Action]:
         """Turns a decision about this machine into actions. Raises RunError, ConfigError."""
         match decision:
-            case Refused(why):
+            case MachineRefused(why):
                 raise ConfigError(why)
-            case Over(why) if why:
+            case RunEnded(why) if why:
                 raise RunError(why, EXIT_CRASH_LOOP)
-            case Over():
+            case RunEnded():
                 return [EndRun()]
-            case Break(why):
-                if self._broken != self._group.member.generation:  # the order is repeated until it is carried out
-                    self._broken = self._group.member.generation
+            case StopGeneration(why):
+                if self._broken != self._group.follower.generation:  # the order is repeated until it is carried out
+                    self._broken = self._group.follower.generation
                     self._say(why)
                 return [KillCoordinator("has to begin anew with those of the other machines")]
-            case Begin(generation, step):
+            case StartGeneration(generation, step):
                 return [self._start(generation, step)]
             case None:
                 return []
@@ -117,8 +117,8 @@ class MachineWatch:
         other machines."""
         assert self._ended is not None
         (predecessor, why), self._ended = self._ended, None
-        place = None if generation is None else self._group.of_generation(generation)
-        return StartCoordinator(predecessor, why, place, step)
+        rank = None if generation is None else self._group.rank_in_generation(generation)
+        return StartCoordinator(predecessor, why, rank, step)
 
     def _look_who_is_missing(self) -> Sequence[Action]:
         """Ends the run on this machine if another machine has been silent for longer than the timeout.
@@ -126,7 +126,7 @@ class MachineWatch:
         First kills the coordinator. Then starts a successor without the other machines, which saves the newest step as
         a checkpoint.
         """
-        now, missing = self._clock(), self._group.waits_for
+        now, missing = self._clock(), self._group.missing_machines
         line = f"waiting up to {self._timeout:g} s for {missing}: {self._group.advice}" if missing else ""
         if line and line != self._shown_wait:
             self._say(line)

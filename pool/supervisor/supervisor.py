@@ -119,7 +119,7 @@ class Supervisor:
         self._nets = NumberedNets(run, folder, self._poller, progress.say)
         self._machines: MachineWatch | None = None
         if group is not None:
-            group.watch(self._poller)
+            group.register(self._poller)
             self._machines = MachineWatch(group, pool.machine_timeout, progress.say)
         self._listeners: list[Listener] = [
             listener for listener in (self._nets, self._machines) if listener is not None
@@ -349,7 +349,7 @@ class Supervisor:
             case KillCoordinator(why):
                 self._kill_coordinator(why)
             case StartCoordinator():
-                self._run = replace(self._run, place=action.place)
+                self._run = replace(self._run, rank=action.rank)
                 self.last_report = None
                 self._go_on(self._processes.again(action.predecessor, time.monotonic(), action.why), action.step)
 

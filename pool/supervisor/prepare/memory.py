@@ -100,9 +100,9 @@ def most_sums(run: RunPlan) -> int:
     More than one is possible only where a worker has fewer gradient slots than a step has groups, so that parts of the
     step may have to be reduced early (I2), or where several machines compute the run.
     """
-    place, groups = run.place, run.groups
-    if place is not None:  # a share of a step consists of whole nodes of the tree, at its end too
-        return most_nodes_between(len(groups.share(place.machine, place.machines)))
+    rank, groups = run.rank, run.groups
+    if rank is not None:  # a share of a step consists of whole nodes of the tree, at its end too
+        return most_nodes_between(len(groups.share(rank.machine, rank.num_machines)))
     return most_nodes(groups.per_step) if run.config.pool.gradient_slots < groups.per_step else 1
 
 

@@ -17,7 +17,7 @@ from pool.config.member_settings import equal
 from pool.config.tree import Config
 from pool.device.names import check_devices
 from pool.errors import PoolError, ResourceError, UnavailableError
-from pool.machines.place import MachinePlace
+from pool.machines.rank import MachineRank
 from pool.metrics.medians import named
 from pool.protocol.address import new_key
 from pool.protocol.identity import COORDINATOR, Peer
@@ -66,12 +66,12 @@ def prepare(
     *,
     allow_different_numerics: bool = False,
     changes: Sequence[tuple[str, Any]] = (),
-    place: MachinePlace | None = None,
+    rank: MachineRank | None = None,
     step: int | None = None,
 ) -> tuple[RunPlan, ForkServer]:
     """Prepares a run. Returns its plan, and the fork server.
 
-    `changes`: keys and values of `--override`; `place`: this machine's rank among several, or None; `step`: on which
+    `changes`: keys and values of `--override`; `rank`: this machine's rank among several, or None; `step`: on which
     the machines have agreed to begin with, or None for the newest. Raises ConfigError, ResourceError, RunError; the
     last also for a signal to stop.
     """
@@ -92,7 +92,7 @@ def prepare(
     for note in filter(None, (started, changed, steps)):
         folder.note(note)
     run, forkserver = _plan_run(config, files, folder.inside, folder.logs, checkpoint, signals, overrides)
-    run = replace(run, place=place)
+    run = replace(run, rank=rank)
     try:
         for note in (*files.notes, *data_files.left_out(run)):
             folder.note(note)
@@ -108,7 +108,7 @@ def prepare(
         raise
     if config.train.validate_every and not config.validates:
         folder.note("no validations: data.validation names no file")
-    if place is None and (idle := run.idle_devices) is not None:
+    if rank is None and (idle := run.idle_devices) is not None:
         folder.note(idle)
     for note in (*run.planned.about_devices, *gpu_notes(run)):
         folder.note(note)

@@ -15,7 +15,7 @@ from pool.machines import group as group_module
 from pool.machines.addresses import Endpoint, own_address, parse_endpoint, resolve
 from pool.machines.group import MachineGroup
 from pool.machines.key import read_key, write_key
-from pool.machines.place import MachinePlace
+from pool.machines.rank import MachineRank
 from pool.machines.start import Given, check_starts_alone, join, lone_machine_line
 from pool.protocol.tcp_endpoint import with_scope_of, without_scope
 from tests.support.wait import wait_for
@@ -63,8 +63,8 @@ KUBERNETES = {"JOB_COMPLETION_INDEX": "1"}
 )
 def test_number_and_index(environment: dict[str, str], given: Given, machines: int, machine: int, key: Path) -> None:
     group = join(replace(given, key=key), environment)
-    assert (group.place.machines, group.place.machine) == (machines, machine)
-    assert group.place.host == "127.0.0.1"
+    assert (group.rank.num_machines, group.rank.machine) == (machines, machine)
+    assert group.rank.host == "127.0.0.1"
     group.close()
 
 
@@ -134,8 +134,8 @@ def test_what_can_be_read_two_ways_or_none_is_refused(first: str) -> None:
 def test_ipv6_also_with_an_interface(key: Path) -> None:
     for given in (Given(2, 1, "[::1]:4711", key=key), Given(2, 1, "[::1]:4711", "lo", key=key)):
         group = join(given, {})
-        assert group.place.host == "::1"
-        assert group.member.report.address.startswith("tcp://[::1]:")
+        assert group.rank.host == "::1"
+        assert group.follower.report.address.startswith("tcp://[::1]:")
         group.close()
 
 
@@ -161,14 +161,14 @@ def test_the_first_machine_is_found_at_any_of_its_addresses(key: Path, monkeypat
     """Its name stands for several, and it listens at one of them."""
     monkeypatch.setattr(group_module, "NEXT_ADDRESS", 0.1)
     port = free_port()
-    first = MachineGroup(MachinePlace(2, 0, "127.0.0.2", read_key(key)), Endpoint("127.0.0.2", port), ["127.0.0.2"])
+    first = MachineGroup(MachineRank(2, 0, "127.0.0.2", read_key(key)), Endpoint("127.0.0.2", port), ["127.0.0.2"])
     addresses = ["127.0.0.3", "127.0.0.2"]
-    second = MachineGroup(MachinePlace(2, 1, "127.0.0.1", read_key(key)), Endpoint("127.0.0.3", port), addresses)
+    second = MachineGroup(MachineRank(2, 1, "127.0.0.1", read_key(key)), Endpoint("127.0.0.3", port), addresses)
 
     def are_connected() -> bool:
-        first.hear()
-        second.hear()
-        return first.waits_for == second.waits_for == ""
+        first.exchange_messages()
+        second.exchange_messages()
+        return first.missing_machines == second.missing_machines == ""
 
     wait_for(are_connected, "a connection", 20)
     first.close()

@@ -14,7 +14,7 @@ from loader.stream.left_out import LeftOut
 from pool.config.ensemble import MOST_LOSSES, MOST_MEMBERS
 from pool.coordinator.scheduler.worker_pool import IN_FLIGHT
 from pool.errors import ProtocolError
-from pool.machines.place import MOST_BATCHES, MOST_NUMBERS
+from pool.machines.rank import MAX_BATCHES, MAX_LOSSES
 from pool.metrics.feature_uses import UntrainedShare
 from pool.protocol import messages as m
 from pool.protocol.codec import MAX_BYTES, Envelope, decode, encode
@@ -105,8 +105,8 @@ def test_the_longest_ring_that_the_config_allows_fits_in_a_report() -> None:
 
 def test_the_largest_share_of_a_step_that_several_machines_may_have_fits_in_a_report() -> None:
     """All of its batches are bad for all members but one."""
-    batches = range(1 << 40, (1 << 40) + MOST_BATCHES)
-    losses = tuple(m.BatchLosses(batch, (float("nan"),) * (MOST_NUMBERS // MOST_BATCHES)) for batch in batches)
+    batches = range(1 << 40, (1 << 40) + MAX_BATCHES)
+    losses = tuple(m.BatchLosses(batch, (float("nan"),) * (MAX_LOSSES // MAX_BATCHES)) for batch in batches)
     unusable = tuple(m.Unusable(batch, (0,), "x" * 200) for batch in batches)
     report = m.ShareReport(1 << 40, losses, unusable)
     assert encode(Envelope(ME, YOU, 1, report))
