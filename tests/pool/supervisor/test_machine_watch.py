@@ -80,7 +80,7 @@ def test_a_generation_that_can_not_go_on_is_ended_until_it_has_and_shown_once() 
 def test_a_machine_that_can_not_take_part_and_a_run_that_is_over_elsewhere_end_it_here(
     decision: Decision, error: type[RunError], code: int
 ) -> None:
-    with pytest.raises(error, match=decision.why) as raised:  # type: ignore[union-attr]
+    with pytest.raises(error, match=decision.reason) as raised:  # type: ignore[union-attr]
         Run().hear(decision)
     assert raised.value.exit_code == code
 
