@@ -118,8 +118,8 @@ class Leader:
 
     def _orders_for_rival(self, machine: int, report: MachineReport, since: float) -> MachineOrders:
         """Refuses a second supervisor with a machine's index once the first one has reported again."""
-        first = self._received[machine]
-        if first.received_at <= since:
+        first = self._received.get(machine)
+        if first is None or first.received_at <= since:  # None: the first one was refused
             return MachineOrders(report.life)
         refused = f"there is another machine {machine} (--machine), at {first.report.address}"
         return MachineOrders(report.life, refused=refused)

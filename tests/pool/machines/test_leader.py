@@ -164,6 +164,18 @@ def test_two_that_say_to_be_the_same_machine() -> None:
     assert decision == MachineRefused("there is another machine 1 (--machine), at ")
 
 
+def test_the_second_of_two_is_answered_when_the_first_is_refused() -> None:
+    group = Group(2)
+    for machine, follower in enumerate(group.followers):
+        follower.add_facts([Fact("train.steps", str(10 + machine))])
+        group.leader.receive_report(machine, follower.report, 0.0)
+    rival = Follower("a rival", "")
+    group.leader.receive_report(1, rival.report, 0.0)
+    group.leader.update(0.0)
+    assert 1 in group.leader.refused
+    assert rival.apply_orders(group.leader.orders_for(1, rival.report, 0.0)) is None
+
+
 def test_a_first_machine_that_has_begun_anew_takes_over_the_generation() -> None:
     group = running()
     group.leader, group.followers[0] = Leader(2), Follower("another life", "")
