@@ -11,7 +11,7 @@ from pool.checkpoint.folder import remove as remove_checkpoint
 from pool.checkpoint.state import FOLDER
 from pool.config.load import recorded_tree
 from pool.errors import ConfigError
-from pool.nets.record import still_to_export
+from pool.nets.record import create_export_check
 from pool.run_folder import access, files
 from pool.run_folder.strict_json import value_at
 from pool.supervisor.resources.run_folder import locked
@@ -59,7 +59,7 @@ def _doomed(run: Path, keep: int, every: int, config: object) -> Iterator[Path]:
     if not folder.is_dir():
         return
     good = newest_good(folder).good
-    wanted = still_to_export(run, _number(config, "export_every"))
+    wanted = create_export_check(run, _number(config, "export_every"))
     newer = [] if good is None else [path for path in checkpoints(folder) if path.name >= good.name]
     for old in old_checkpoints(folder, keep, every, wanted):
         if good is not None and old not in newer:

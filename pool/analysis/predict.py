@@ -27,9 +27,9 @@ from pool.analysis.prediction_files import check_name, open_writer
 from pool.analysis.untrained import untrained_shares
 from pool.config.changes import Change
 from pool.errors import ConfigError, PoolError
-from pool.export.load import Trained, described, load_members
+from pool.export.load import TrainedNetwork, describe_networks, load_networks
 from pool.export.member import NEWEST, Choice
-from pool.export.run import Method, data_config, method_of
+from pool.export.run import Method, data_config, predict_method
 from pool.metrics.feature_uses import FeatureUses, UntrainedShare
 from pool.nn.batch import TensorBatch
 
@@ -38,7 +38,7 @@ from pool.nn.batch import TensorBatch
 class Predictor:
     """Predicts batches with the networks of a checkpoint, or with one of them."""
 
-    members: tuple[Trained, ...]
+    members: tuple[TrainedNetwork, ...]
     methods: tuple[Method, ...]
     verb: str  # name of the command that predicts, for messages
 
@@ -46,20 +46,20 @@ class Predictor:
     def open(cls, where: Path, task: str | None, verb: str, choice: Choice = NEWEST) -> Predictor:
         """Loads the networks of a checkpoint or run. Predictions will be the mean over all, unless `choice` names one
         member. Raises PoolError."""
-        members = load_members(where, task, verb, choice)
+        members = load_networks(where, task, verb, choice)
         for each in members:
             each.model.eval()
-        return cls(members, tuple(method_of(each, verb) for each in members), verb)
+        return cls(members, tuple(predict_method(each, verb) for each in members), verb)
 
     def __str__(self) -> str:
-        return described(self.members)
+        return describe_networks(self.members)
 
     def predict(self, batch: TensorBatch, samples: int) -> npt.NDArray[Any]:
         """Returns the predictions [samples, k], in the order of the batch. Raises PoolError."""
         each = [self._answer(*member, batch, samples) for member in zip(self.members, self.methods, strict=True)]
         return _mean(each, f"{self.verb}: the task {self.members[0].name}")
 
-    def _answer(self, member: Trained, method: Method, batch: TensorBatch, samples: int) -> npt.NDArray[Any]:
+    def _answer(self, member: TrainedNetwork, method: Method, batch: TensorBatch, samples: int) -> npt.NDArray[Any]:
         """Returns the predictions [samples, k] of one member, and checks their shape. Raises PoolError."""
         who = f"{self.verb}: the task {member.name}"
         try:

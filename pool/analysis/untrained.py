@@ -19,14 +19,14 @@ from torch import Tensor, nn
 from loader.files.regular import open_regular
 from pool.checkpoint.state import OPTIMIZER
 from pool.exchange.layout import without_prefix
-from pool.export.load import Trained, first_model
+from pool.export.load import TrainedNetwork, first_model
 from pool.metrics.feature_uses import FeatureUses, UntrainedShare
 from pool.nn.sparse_linear import SparseLinear
 
 _DECAY_TOLERANCE = 1e-4  # relative deviation of each number in a row that only weight decay changed
 
 
-def untrained_shares(uses: FeatureUses, trained: Trained) -> tuple[UntrainedShare, ...]:
+def untrained_shares(uses: FeatureUses, trained: TrainedNetwork) -> tuple[UntrainedShare, ...]:
     """Returns the share of untrained features for each field that the network has tables for. Returns nothing where
     that can't be known: for a network that did not begin with newly drawn weights, or was written by another version of
     torch.
@@ -60,7 +60,7 @@ def _tables(model: nn.Module) -> Mapping[str, Mapping[str, Tensor]]:
 
 
 def _untouched_rows(
-    trained: Trained, name: str, weight: Tensor, initial: Tensor, rows: npt.NDArray[np.intp]
+    trained: TrainedNetwork, name: str, weight: Tensor, initial: Tensor, rows: npt.NDArray[np.intp]
 ) -> npt.NDArray[np.bool_]:
     """Returns for each of `rows` whether training left it unchanged, except for weight decay. The optimizer's state is
     read only if the weights alone do not decide."""
@@ -85,7 +85,7 @@ def _only_decayed(weight: Tensor, initial: Tensor, rows: npt.NDArray[np.bool_]) 
     return decayed
 
 
-def _rows_without_gradient(trained: Trained, name: str, weight: Tensor) -> npt.NDArray[np.bool_]:
+def _rows_without_gradient(trained: TrainedNetwork, name: str, weight: Tensor) -> npt.NDArray[np.bool_]:
     """Returns for each row whether the optimizer's sums of squares are as small as the smallest of the table. All rows
     are True if the optimizer has no such sums."""
     without = torch.ones(len(weight), dtype=torch.bool)
@@ -95,7 +95,7 @@ def _rows_without_gradient(trained: Trained, name: str, weight: Tensor) -> npt.N
     return without.numpy()
 
 
-def _optimizer_tensors(trained: Trained, name: str) -> Iterator[Tensor]:
+def _optimizer_tensors(trained: TrainedNetwork, name: str) -> Iterator[Tensor]:
     """Yields the tensors of a parameter's optimizer state. For an ensemble they are those of all members, which see the
     same batches."""
     path = trained.checkpoint / OPTIMIZER

@@ -35,10 +35,10 @@ from pool.coordinator.step_record import StepRecord
 from pool.coordinator.update.stopwatch import Stopwatch
 from pool.coordinator.validation_arrays import ValidationArrays
 from pool.device.startup import naming_lost_devices
-from pool.ensemble.factory import make_members
+from pool.ensemble.factory import build_members
 from pool.exchange.device.store import LentMemory
 from pool.exchange.layout import member_of_bucket
-from pool.nets.record import still_to_export
+from pool.nets.record import create_export_check
 from pool.optim.plateau import plateau_rule
 from pool.process.start import CoordinatorStart
 from pool.protocol.channel import Hub, Link
@@ -90,7 +90,7 @@ def assemble(
     memory = Memory(start.memory, start.segments)
     shortcut = memory.coordinator_end(start.peer, start.bells)
     stopwatch = Stopwatch(metrics, trace)
-    members = list(make_members([each.net for each in config.members], layout.plans))
+    members = list(build_members([each.net for each in config.members], layout.plans))
     numerics.check_members(start.fingerprint, start.peer, members, config.pool.dense_products)
     exchanges = Exchanges(start, memory, shortcut, devices, lent)
     numerics.check_steps_on(start.fingerprint, start.peer, devices)
@@ -166,7 +166,7 @@ def assemble(
 
 def _checkpoint_writer(start: CoordinatorStart) -> CheckpointWriter:
     train = start.config.train
-    wanted = still_to_export(start.run_dir, train.export_every)
+    wanted = create_export_check(start.run_dir, train.export_every)
     return CheckpointWriter(start.run_dir / FOLDER, train.keep_checkpoints, train.keep_every, wanted)
 
 

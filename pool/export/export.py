@@ -11,7 +11,7 @@ from loader.exit_codes import EXIT_FAILED, EXIT_RESOURCES
 from loader.files.endings import output_ending
 from loader.plugins.error_text import error_line
 from pool.errors import ConfigError, PoolError
-from pool.export.load import Trained, load_trained
+from pool.export.load import TrainedNetwork, load_network
 from pool.export.member import NEWEST, Choice
 from pool.export.onnx import SUFFIX, write_onnx
 from pool.run_folder.strict_json import printable
@@ -33,7 +33,7 @@ def export_checkpoint(
     permute: Sequence[str] = (),
     onnx: bool = False,
     say: Callable[[str], object] | None = None,
-) -> Trained:
+) -> TrainedNetwork:
     """Exports a network of a checkpoint, or of the newest checkpoint of a run, to `output`. Returns the network.
 
     `description`: text in the file; None means the description of the file that `pool convert` made the checkpoint
@@ -46,7 +46,7 @@ def export_checkpoint(
     and none is chosen. Raises UsageError for an `output` with the ending of another format. Raises PoolError for
     weights that the format can't hold.
     """
-    trained = load_trained(where, task, choice)
+    trained = load_network(where, task, choice)
     source = None if header is None else header_path(output, header)
     suffix = SUFFIX if onnx else getattr(task_module(trained.name), "EXPORT_SUFFIX", "")
     if suffix:
@@ -91,7 +91,7 @@ def header_path(output: Path, language: str) -> Path:
     return output.with_suffix(_HEADERS[language])
 
 
-def _header(trained: Trained, output: Path, language: str) -> str:
+def _header(trained: TrainedNetwork, output: Path, language: str) -> str:
     """Returns source code that describes the network, in a language.
 
     Raises ConfigError if the task has none, and whatever the task's code raises.
@@ -101,7 +101,7 @@ def _header(trained: Trained, output: Path, language: str) -> str:
     return trained.task.header(trained.model, output, language)
 
 
-def _reordered(trained: Trained, patterns: Sequence[str]) -> str:
+def _reordered(trained: TrainedNetwork, patterns: Sequence[str]) -> str:
     """Reorders the units of a network by data files. Returns a line about the gain.
 
     Raises ConfigError if the task can't do it, and whatever the task's code raises.

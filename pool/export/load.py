@@ -44,7 +44,7 @@ from pool.task.task import Task
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedNetwork:
     """A network with its weights and task, loaded from a checkpoint."""
 
     checkpoint: Path
@@ -61,7 +61,7 @@ class Trained:
         return f"{self.checkpoint}, {self.who}" if self.who else str(self.checkpoint)
 
 
-def load_trained(where: Path, task: str | None, choice: Choice = NEWEST) -> Trained:
+def load_network(where: Path, task: str | None, choice: Choice = NEWEST) -> TrainedNetwork:
     """Loads the network of a checkpoint, or of the newest checkpoint of a run, for `pool export`.
 
     `task`: the task's name as the caller knows it, required unless the task is built in. Raises CheckpointError for
@@ -77,10 +77,10 @@ def load_trained(where: Path, task: str | None, choice: Choice = NEWEST) -> Trai
     return checkpoint.member(0)
 
 
-def load_members(where: Path, task: str | None, verb: str, choice: Choice = NEWEST) -> tuple[Trained, ...]:
+def load_networks(where: Path, task: str | None, verb: str, choice: Choice = NEWEST) -> tuple[TrainedNetwork, ...]:
     """Loads the chosen member of a checkpoint; without a choice all members that have not diverged.
 
-    `verb`: name of the command, for messages. Raises as `load_trained`, but never because no member is chosen.
+    `verb`: name of the command, for messages. Raises as `load_network`, but never because no member is chosen.
     """
     checkpoint = _Checkpoint(where, task, verb, averaged=choice.averaged)
     if choice.member is not None:
@@ -89,7 +89,7 @@ def load_members(where: Path, task: str | None, verb: str, choice: Choice = NEWE
     return tuple(replace(checkpoint.member(m), left_out=others) for m in checkpoint.of_mean)
 
 
-def first_model(trained: Trained) -> nn.Module | None:
+def first_model(trained: TrainedNetwork) -> nn.Module | None:
     """Builds the model with the weights with which its run began.
 
     Returns None if these are not known, because the run began with other weights than its task initializes, or if
@@ -109,7 +109,7 @@ def first_model(trained: Trained) -> nn.Module | None:
     return model
 
 
-def described(members: Sequence[Trained]) -> str:
+def describe_networks(members: Sequence[TrainedNetwork]) -> str:
     """Names the networks that a command uses, for the user."""
     first = members[0]
     if len(members) == 1:
@@ -139,17 +139,17 @@ class _Checkpoint:
         """The numbers of the members over which a mean is taken: those that have not diverged, or all if all have."""
         return [m for m in range(len(self.members)) if m not in self.diverged]
 
-    def chosen(self, member: MemberId) -> Trained:
+    def chosen(self, member: MemberId) -> TrainedNetwork:
         """Returns the member with a number, or the best one."""
         return self.member(*choose(self.path, self._weights.state, member))
 
-    def member(self, m: int, why: str = "") -> Trained:
+    def member(self, m: int, why: str = "") -> TrainedNetwork:
         """Returns the member with number `m`. `why`: text that explains why it was chosen."""
         who = f"member {m}" if len(self.members) > 1 else ""
         words = [who, why, "averaged weights" if self._averaged else ""]
         return self._made(m, self._tensors_of(m), ", ".join(filter(None, words)))
 
-    def average(self) -> Trained:
+    def average(self) -> TrainedNetwork:
         """Returns a network with the mean of all members' weights. Raises ConfigError if they can't be averaged."""
         check_average(self.path, self.members)
         each = {m: self._tensors_of(m) for m in self.of_mean}
@@ -171,14 +171,14 @@ class _Checkpoint:
             raise CheckpointError(f"{self.path}: member {m} has no averaged weights: it stopped before the first")
         return own
 
-    def _made(self, m: int, tensors: Mapping[str, Tensor], who: str) -> Trained:
+    def _made(self, m: int, tensors: Mapping[str, Tensor], who: str) -> TrainedNetwork:
         """Returns the network of a member, with these tensors loaded into its model. `who`: which network it is, as
         text."""
         task, model = self._model(m)
         self._check(m, tensors, model)
         replace_tensors(model, [tensors[name] for name, _ in all_tensors(model)])
         description = self._weights.state.description.encode("latin-1").decode("utf-8", "surrogateescape")
-        return Trained(self.path, self.members[m], self._name, task, model, description, who)
+        return TrainedNetwork(self.path, self.members[m], self._name, task, model, description, who)
 
     def _model(self, m: int) -> tuple[Task, nn.Module]:
         """Builds the task and model of a member as the run did. Raises CheckpointError."""

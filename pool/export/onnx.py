@@ -31,8 +31,8 @@ from loader.stream.data import Data
 from loader.stream.schema import BatchSchema, SparseBatch, SparseField
 from loader.stream.slots import allocate_slots, write_batch
 from pool.errors import ConfigError, PoolError
-from pool.export.load import Trained
-from pool.export.run import Method, data_config, method_of
+from pool.export.load import TrainedNetwork
+from pool.export.run import Method, data_config, predict_method
 from pool.nn.batch import SparseInput, TensorBatch
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def need_onnx() -> None:
         raise ConfigError(f"--onnx needs {missing[0]}: pip install 'sparsepool[onnx]'")
 
 
-def write_onnx(trained: Trained, path: Path, description: str) -> None:
+def write_onnx(trained: TrainedNetwork, path: Path, description: str) -> None:
     """Writes an ONNX model that computes the network's predictions.
 
     Its inputs are arrays of a batch of any size, named as in loader.stream.schema: `FIELD.offsets` [bags + 1] and
@@ -75,7 +75,7 @@ def write_onnx(trained: Trained, path: Path, description: str) -> None:
             f"export: --onnx: the network has {schema.num_buckets} output buckets, by which batches are ordered, and "
             "which ONNX models don't know"
         )
-    method = method_of(trained, "export")
+    method = predict_method(trained, "export")
     trained.model.eval()
     if (size := sum(tensor.nbytes for tensor in trained.model.state_dict().values())) > MOST_BYTES:
         raise PoolError(f"{path}: not written: the model has {size:,} bytes, and an ONNX file holds {MOST_BYTES:,}")

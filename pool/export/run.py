@@ -14,14 +14,14 @@ from pool.config.changes import Change
 from pool.config.load import changed_config
 from pool.config.tree import Config
 from pool.errors import ConfigError
-from pool.export.load import Trained
+from pool.export.load import TrainedNetwork
 from pool.nn.batch import TensorBatch
 from pool.run_folder import strict_json
 
 Method = Callable[[nn.Module, TensorBatch], torch.Tensor]
 
 
-def method_of(trained: Trained, verb: str) -> Method:
+def predict_method(trained: TrainedNetwork, verb: str) -> Method:
     """Returns the task's `predict`. `verb`: name of the command. Raises ConfigError if there is none or it can't be
     called."""
     method = getattr(trained.task, "predict", None)
@@ -36,7 +36,9 @@ def method_of(trained: Trained, verb: str) -> Method:
     return predicts
 
 
-def data_config(trained: Trained, changes: Sequence[Change], verb: str, sections: Sequence[str] = ("data",)) -> Config:
+def data_config(
+    trained: TrainedNetwork, changes: Sequence[Change], verb: str, sections: Sequence[str] = ("data",)
+) -> Config:
     """Returns the settings of the run's `sections` as a config, with `changes` applied.
 
     Code that the checkpoint names is imported only if `changes` name it too. `verb`: name of the command. Raises

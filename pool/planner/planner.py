@@ -28,7 +28,7 @@ from pool.device.names import parse_device, resolve_devices, unused_devices
 from pool.device.plugins import add_devices
 from pool.device.precision import choose_computing
 from pool.device.probe import look_at_cards
-from pool.ensemble.factory import described
+from pool.ensemble.factory import describe_tensor
 from pool.errors import AWAY_ERRORS, ConfigError, PoolError, UnavailableError
 from pool.exchange.layout import joined, prefix
 from pool.exchange.plan import Plan, TensorSpec, make_plan
@@ -213,7 +213,7 @@ def _difference(tensors: Tensors, first: Tensors) -> str | None:
 
 
 def _described(spec: TensorSpec | None) -> str:
-    return "none" if spec is None else described(spec.name, spec.dtype, spec.shape)
+    return "none" if spec is None else describe_tensor(spec.name, spec.dtype, spec.shape)
 
 
 def _look_at_task(start: PlannerStart, config: Config, schema: BatchSchema, *, on_meta: bool = False) -> Look:

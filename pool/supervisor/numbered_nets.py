@@ -20,7 +20,7 @@ from pool.checkpoint.state import FOLDER
 from pool.errors import CheckpointError
 from pool.export.command import export_command
 from pool.nets.numbers import join_numbers, parse_numbers
-from pool.nets.record import NETS, RECORD, Net, NetPlan, net_name, read_record, write_record
+from pool.nets.record import NETS, RECORD, NetPlan, NetState, net_file_name, read_record, write_record
 from pool.protocol.messages import NetNews, NetNumbers, RunReport
 from pool.run_folder import files
 from pool.run_folder.access import make_folder
@@ -90,8 +90,8 @@ class NumberedNets:
         """Returns the state of the nets, for the coordinator."""
         if self._stopped or not self._train.export_every:
             return NetNews((), FOREVER)
-        unsettled = self._plan.unsettled
-        settled = unsettled[0] - 1 if unsettled else max(0, self._saved)
+        unfinished = self._plan.unfinished_steps
+        settled = unfinished[0] - 1 if unfinished else max(0, self._saved)
         return NetNews(() if self._numbers is None else (self._numbers,), settled)
 
     @property
@@ -105,9 +105,9 @@ class NumberedNets:
             self._saved = report.checkpoint
             self._list_checkpoints()
         if self._numbers is not None and report.noted >= self._numbers.step:
-            self._record(self._numbers.step, Net.DONE)
+            self._record(self._numbers.step, NetState.DONE)
             self._numbers = None
-        if report.waits_for_nets and not self._is_waiting and (count := len(self._plan.unsettled)):
+        if report.waits_for_nets and not self._is_waiting and (count := len(self._plan.unfinished_steps)):
             self._is_waiting = True
             what = f"{count} net{'' if count == 1 else 's'} to be exported{' and tried' * bool(self._train.on_export)}"
             self._say(f"all steps are done; waiting for {what} (Ctrl-C: end now, --resume does the rest)")
@@ -150,17 +150,17 @@ class NumberedNets:
 
     def _start_export(self) -> None:
         """Starts the export of the next step's nets into a folder that is renamed when all are written."""
-        if EXPORT in self._jobs or not self._plan.to_export:
+        if EXPORT in self._jobs or not self._plan.steps_to_export:
             return
-        step, weights = self._plan.to_export[0], self._train.export_weights
+        step, weights = self._plan.steps_to_export[0], self._train.export_weights
         run = self._folder.moved_to or self._folder.path  # path by which other programs find the folder
-        beside = temporary(run / NETS / net_name(step, ""))
+        beside = temporary(run / NETS / net_file_name(step, ""))
         try:
             make_folder(self._folder.inside / NETS)
             files.sweep(self._folder.inside / NETS)  # remove files of a supervisor that was killed
             (self._folder.inside / NETS / beside.name).mkdir(0o700)
             checkpoint = step_path(run / FOLDER, step)
-            names = [(net_name(step, self._suffix, member), member) for member in self._members]
+            names = [(net_file_name(step, self._suffix, member), member) for member in self._members]
             commands = [export_command(checkpoint, beside / name, self._task, weights, m) for name, m in names]
         except OSError as error:
             self._give_up(step, str(error), has_room=False)
@@ -171,11 +171,11 @@ class NumberedNets:
 
     def _start_trial(self) -> None:
         """Starts the user's command with the nets of the next step whose nets are exported."""
-        step = self._plan.next_trial
+        step = self._plan.next_step_to_try
         if ON_EXPORT in self._jobs or self._numbers is not None or step is None:
             return
         nets = (self._folder.moved_to or self._folder.path) / NETS
-        paths = [nets / net_name(step, self._suffix, member) for member in self._members]
+        paths = [nets / net_file_name(step, self._suffix, member) for member in self._members]
         self._run_next(_Job(ON_EXPORT, step, [_fill_in(self._train.on_export, step, path) for path in paths], nets))
 
     def _run_next(self, job: _Job) -> None:
@@ -210,7 +210,7 @@ class NumberedNets:
         try:
             if failed is None:
                 files.publish(beside)
-                self._record(job.step, Net.WRITTEN)
+                self._record(job.step, NetState.WRITTEN)
             else:
                 reason = failed.last_line.removeprefix("pool: ").replace(f"{beside.name}/", "")
                 has_room_now = failed.code != EXIT_RESOURCES and has_room(self._folder.inside)
@@ -230,7 +230,7 @@ class NumberedNets:
         if any(numbers):
             self._numbers = join_numbers(job.step, numbers)
         else:
-            self._record(job.step, Net.DONE)
+            self._record(job.step, NetState.DONE)
 
     def _give_up(self, step: int, reason: str, *, has_room: bool) -> None:
         """Records that the nets of a step are not written. For want of room they are left to a resumed run. `reason`:
@@ -238,13 +238,13 @@ class NumberedNets:
         line = f"nets of step {step} are not written: {reason}"
         if has_room:
             self._say(f"{line}; training goes on")
-            self._record(step, Net.NOT_WRITTEN)
+            self._record(step, NetState.NOT_WRITTEN)
         else:
             self._say(f"{line}; training goes on, and a resumed run tries again: make room")
             self._plan.postponed.add(step)
 
-    def _record(self, step: int, net: Net) -> None:
-        self._plan.states[step] = net
+    def _record(self, step: int, state: NetState) -> None:
+        self._plan.states[step] = state
         self._write_record()
 
     def _write_record(self) -> None:

@@ -185,7 +185,7 @@ class GradientWriter:
             what if math.isfinite(loss) else "the loss" for loss, what in zip(losses, unsound.values(), strict=True)
         )
 
-    def begin(self, weight: torch.Tensor) -> tuple[torch.Tensor, Sequence[int]]:
+    def start_gradient(self, weight: torch.Tensor) -> tuple[torch.Tensor, Sequence[int]]:
         """Returns the memory to which the backward of a table layer (`SparseLinear`) writes the table's gradient, and
         the rows at which the table's buckets end. Raises PluginError if the table got a gradient before in this
         batch."""
@@ -194,7 +194,7 @@ class GradientWriter:
         borders = [weight.shape[0] if rows is None else rows[1] for rows in shares]
         return self._exchange.rows(index), borders
 
-    def take(self, weight: torch.Tensor, rows: torch.Tensor) -> None:
+    def accept_rows(self, weight: torch.Tensor, rows: torch.Tensor) -> None:
         """Takes the touched rows of a table's gradient from the backward of its layer (`SparseLinear`). Raises
         PluginError if the table got a gradient before in this batch."""
         index = self._table(weight)
@@ -202,7 +202,7 @@ class GradientWriter:
         for bucket in self._buckets_of[index]:
             self._written(index, bucket)
 
-    def written(self, weight: torch.Tensor, rows: int) -> None:
+    def report_written(self, weight: torch.Tensor, rows: int) -> None:
         """Notes that the backward of a table layer (`SparseLinear`) has written all touched rows below row `rows` of
         the table's gradient. That completes the table's buckets up to there."""
         index = self._index[weight]
@@ -212,7 +212,7 @@ class GradientWriter:
                 self._exchange.written(index, bucket)
                 self._written(index, b)
 
-    def done(self, weight: torch.Tensor, finite: torch.Tensor | bool) -> None:
+    def finish_gradient(self, weight: torch.Tensor, finite: torch.Tensor | bool) -> None:
         """Notes that the backward of a table layer (`SparseLinear`) has written all touched rows of the table's
         gradient. `finite`: whether all their numbers are; on a GPU a tensor that is known later."""
         self._check(self._index[weight], finite)

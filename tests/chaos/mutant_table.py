@@ -867,8 +867,8 @@ MUTANTS = (
         "command forgotten",
         "a net whose command was running when the supervisor died counts as tried",
         "pool/nets/record.py",
-        "if self.has_command and net is Net.WRITTEN)",
-        "if self.has_command and net is None)",
+        "if state is NetState.WRITTEN]",
+        "if state is None]",
         NETS,
     ),
     # --- devices ---

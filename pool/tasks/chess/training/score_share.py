@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from pool.config.parts import first_steps, in_force
-from pool.nn.generators import generator_for
+from pool.nn.generators import create_generator
 from pool.task.task import Progress
 from pool.tasks.chess.training.config import LossConfig
 
@@ -80,7 +80,7 @@ class _Walk:
         if number < self._number:
             self._number, self._block = -1, [0.0]
         while self._number < number:
-            generator = generator_for(self._seed, f"lambda {self._number + 1}")
+            generator = create_generator(self._seed, f"lambda {self._number + 1}")
             drawn = torch.randn(_BLOCK, generator=generator, dtype=torch.float64).tolist()
             self._block = autoregressive(self._block[-1], drawn, self._keep)
             self._number += 1
