@@ -40,7 +40,7 @@ def register(app: typer.Typer) -> None:
 def run() -> None:
     """Trains."""
     from pool.config.changes import Change
-    from pool.config.load import changed_config, load_config
+    from pool.config.load import apply_changes, load_config
     from pool.process.prctl import die_with_parent
     from pool.supervisor.train import train
 
@@ -55,7 +55,7 @@ def run() -> None:
     changes = [Change(key, value, is_toml=True) for key, value in asked["overrides"].items()]
     if asked["config"] is not None:
         given = [Change(key, value, is_toml=True) for key, value in asked["config"].items()]
-        config = changed_config({}, [*sorted(given, key=lambda change: change.key.count(".")), *changes], "config")
+        config = apply_changes({}, [*sorted(given, key=lambda change: change.key.count(".")), *changes], "config")
     else:
         config = load_config(Path(asked["path"]), changes)
     with os.fdopen(asked["answer"], "w", encoding="utf-8", errors="surrogateescape") as answer:

@@ -9,7 +9,7 @@ from pathlib import Path
 from pool.checkpoint.folder import DAMAGED, PREFIX, checkpoints, newest_good, old_checkpoints
 from pool.checkpoint.folder import remove as remove_checkpoint
 from pool.checkpoint.state import FOLDER
-from pool.config.load import recorded_tree
+from pool.config.load import read_recorded_settings
 from pool.errors import ConfigError
 from pool.nets.record import create_export_check
 from pool.run_folder import access, files
@@ -25,7 +25,7 @@ def clean_run(run: Path, keep: int, every: int | None, say: Callable[[str], obje
     the run's config. Raises ConfigError for a folder that is no run's, and CheckpointError if another program wrote the
     newest checkpoint that is not damaged. Raises OSError.
     """
-    config = recorded_tree(run)
+    config = read_recorded_settings(run)
     held = access.hold(run)
     lock = -1
     try:

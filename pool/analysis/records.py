@@ -14,8 +14,8 @@ from typing import Any
 
 from pool.checkpoint.folder import linked_step, step_path
 from pool.checkpoint.state import BEST, FOLDER, LAST, read_state
-from pool.config.load import CONFIG, recorded_tree
-from pool.config.member_settings import flat, settings_of_members
+from pool.config.load import CONFIG, read_recorded_settings
+from pool.config.member_settings import flatten, parse_member_settings
 from pool.errors import ConfigError, PoolError
 from pool.metrics.layout import LOSS, PREFIX
 from pool.metrics.medians import of_member
@@ -169,9 +169,9 @@ def read_runs(folders: Sequence[Path], warn: Callable[[str], object]) -> list[Ru
 
 def read_run(folder: Path, records_of: Callable[[Path], Iterable[Mapping[str, Any]]] = read_records) -> Run:
     """Reads one run. `records_of` reads its metrics.jsonl. Raises ConfigError if the folder is no run's."""
-    config = recorded_tree(folder)
+    config = read_recorded_settings(folder)
     try:
-        settings = settings_of_members(config)
+        settings = parse_member_settings(config)
     except ValueError as error:
         raise ConfigError(f"{folder / CONFIG}: no run has written it: {error}") from None
     running = _goes_on(folder)  # first: the records of a run that has ended are complete
@@ -191,15 +191,20 @@ def read_run(folder: Path, records_of: Callable[[Path], Iterable[Mapping[str, An
     name = str(folder)
     best = None if linked < 0 else linked
     if len(settings) == 1:
-        return Run(name, dict(flat(config)), records, best, **whole)
+        return Run(name, dict(flatten(config)), records, best, **whole)
     members = [
         Run(
-            f"{name} member {m}", dict(flat(own)), [of_member(record, m) for record in records], best, member=m, **whole
+            f"{name} member {m}",
+            dict(flatten(own)),
+            [of_member(record, m) for record in records],
+            best,
+            member=m,
+            **whole,
         )
         for m, own in enumerate(settings)
     ]
     known = None if best is None else _best_of_members(step_path(folder / FOLDER, best))
-    return Run(name, dict(flat(config)), records, best, members=members, best_of_members=known, **whole)
+    return Run(name, dict(flatten(config)), records, best, members=members, best_of_members=known, **whole)
 
 
 def _goes_on(folder: Path) -> bool | None:

@@ -16,11 +16,11 @@ from pool.analysis.table import moves
 from pool.checkpoint.folder import locate
 from pool.checkpoint.ranking import Ranking, rank
 from pool.checkpoint.state import SavedState, read_state
-from pool.config.changes import Change, toml_value
-from pool.config.ensemble import MOST_MEMBERS, MemberConfig
-from pool.config.errors import meant
+from pool.config.changes import Change, parse_toml_value
+from pool.config.ensemble import MAX_MEMBERS, MemberConfig
+from pool.config.errors import suggest_name
 from pool.config.load import load_config
-from pool.config.member_settings import differing, flat
+from pool.config.member_settings import find_differing_keys, flatten
 from pool.config.tree import Config
 from pool.errors import CheckpointError, ConfigError
 from pool.export.member import members_of
@@ -87,7 +87,7 @@ def sweep_config(
             _with_members(path, base, [member], trace)
         raise
     for value in itertools.chain.from_iterable(variation.values for variation in variations):
-        value.check_quotes(type(config), "--vary")
+        value.check_is_quoted(type(config), "--vary")
     return config
 
 
@@ -115,7 +115,7 @@ def _check_key(key: str, cls: type[Config]) -> None:
         raise ConfigError(
             f"--vary {key}: can't differ between members, which share one stream and one run; allowed: {allowed}"
         )
-    raise ConfigError(f"--vary {key}: unknown key; members may differ in {allowed}{meant(section, _OF_MEMBERS)}")
+    raise ConfigError(f"--vary {key}: unknown key; members may differ in {allowed}{suggest_name(section, _OF_MEMBERS)}")
 
 
 def _check(variations: Sequence[Variation], seeds: int) -> None:
@@ -128,14 +128,14 @@ def _check(variations: Sequence[Variation], seeds: int) -> None:
             raise ConfigError(f"--vary {one}: " + ("is given twice" if one == other else f"is a part of {other}"))
     if seeds > 1 and SEED in keys:
         raise ConfigError(f"--vary {SEED}: the seeds are varied by --seeds; give one of the two")
-    if (number := seeds * math.prod(len(variation.values) for variation in variations)) > MOST_MEMBERS:
-        raise ConfigError(f"--vary: {number} combinations; at most {MOST_MEMBERS} networks train in one run")
+    if (number := seeds * math.prod(len(variation.values) for variation in variations)) > MAX_MEMBERS:
+        raise ConfigError(f"--vary: {number} combinations; at most {MAX_MEMBERS} networks train in one run")
 
 
 def _values(key: str, text: str) -> list[Change]:
     """Parses the values of a key as the items of a TOML list, or one by one where they are no such list."""
     try:
-        values = toml_value(f"[{text}]")
+        values = parse_toml_value(f"[{text}]")
     except ValueError:
         return [_value(key, part) for part in text.split(",")]
     except RecursionError:
@@ -145,7 +145,7 @@ def _values(key: str, text: str) -> list[Change]:
 
 def _value(key: str, text: str) -> Change:
     try:
-        return Change(key, toml_value(text), is_toml=True)
+        return Change(key, parse_toml_value(text), is_toml=True)
     except ValueError:
         return Change(key, text.strip(), is_toml=False)
 
@@ -169,7 +169,7 @@ class SweepResult:
 
     def keys(self, varied: Sequence[str]) -> list[str]:
         """Returns the keys that were varied, then other keys in which the members differ."""
-        return list(dict.fromkeys([*varied, *differing(self.settings)]))
+        return list(dict.fromkeys([*varied, *find_differing_keys(self.settings)]))
 
     @property
     def note(self) -> str:
@@ -178,7 +178,7 @@ class SweepResult:
         if trained:
             return f"no validation: ordered by the training loss, the mean of {trained}{self._diverged}"
         note = f"ordered by the best validation {metric} of each, train.best_metric"
-        if metric == "loss" and any(key.startswith("loss.") for key in differing(self.settings)):
+        if metric == "loss" and any(key.startswith("loss.") for key in find_differing_keys(self.settings)):
             note += "; [loss] is not the same for all members, whose losses then measure different things"
         elif metric == "loss" and any(moves(each) for each in self.settings):
             note += "; lambda changes during the run, so losses of different steps measure different things"
@@ -199,7 +199,7 @@ def look_at(run_dir: Path) -> SweepResult:
         state = read_state(checkpoint)
     except OSError as error:
         raise CheckpointError(f"{error.filename or checkpoint}: {error.strerror}") from None
-    settings = [dict(flat(member)) for member in members_of(checkpoint, state)]
+    settings = [dict(flatten(member)) for member in members_of(checkpoint, state)]
     ranking = rank(checkpoint, state, at_best=True)
     if ranking is None or len(ranking.validations) != len(settings):
         raise CheckpointError(f"{checkpoint}: says nothing of its members: neither validations nor losses are there")

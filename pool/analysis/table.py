@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from pool.analysis.records import Run
-from pool.config.member_settings import differing
+from pool.config.member_settings import find_differing_keys
 from pool.metrics.digits import in_digits
 from pool.metrics.layout import LOSS
 
@@ -93,7 +93,7 @@ def status_lines(run: Run) -> list[str]:
 
 def incomparable(runs: Sequence[Run]) -> list[str]:
     """Returns lines that say why numbers of these runs, or of different steps of one run, do not measure the same."""
-    keys = differing([run.config for run in runs])
+    keys = find_differing_keys([run.config for run in runs])
     lines = []
     if own := [key for key in keys if key == "task" or key.startswith("loss.")]:
         lines.append(
@@ -122,7 +122,7 @@ def rows(runs: Sequence[Run]) -> list[list[str]]:
     """Returns a table: headings, then a row for each run. The settings that differ follow the numbers. There is a
     column of members if a run is an ensemble, and one of the best checkpoint's value if a metric other than the loss
     chooses it in any run."""
-    keys = differing([run.config for run in runs])
+    keys = find_differing_keys([run.config for run in runs])
     more = []
     if any(run.members for run in runs):
         more.append((MEMBERS, _members))

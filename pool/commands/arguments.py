@@ -72,7 +72,7 @@ NetworkConfig = Annotated[
 ]
 
 
-def check_new(outputs: Iterable[Path], force: bool) -> None:
+def refuse_existing(outputs: Iterable[Path], force: bool) -> None:
     """Checks that no output would replace a file, unless `force` is given. Raises ConfigError for the first that
     would."""
     for output in outputs:

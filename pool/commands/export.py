@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from pool.commands.arguments import Averaged, Checkpoint, Force, Member, TrustedTask, check_new
+from pool.commands.arguments import Averaged, Checkpoint, Force, Member, TrustedTask, refuse_existing
 from pool.errors import ConfigError
 
 # late imports: every command starts without what it does not use
@@ -89,7 +89,7 @@ def export(
     if pipe is not None and (language is not None or pipe.isatty()):
         wrong = "is a terminal" if pipe.isatty() else "--header writes a file beside FILE"
         raise ConfigError(f"-o {output}: {wrong}: name a file, or redirect the output")
-    check_new([output] if language is None else [output, header_path(output, language)], force)
+    refuse_existing([output] if language is None else [output, header_path(output, language)], force)
     news = sys.stdout if pipe is None else sys.stderr
     with contextlib.nullcontext() if pipe is None else tempfile.TemporaryDirectory(prefix="pool-export-") as folder:
         place = output if folder is None else Path(folder) / "network"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from loader.command_line.json_line import json_line
-from pool.commands.arguments import Force, Overrides, check_new
+from pool.commands.arguments import Force, Overrides, refuse_existing
 from pool.errors import PoolError
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def find_lr(
 
     if plot is not None:
         check_plot(plot)
-        check_new([plot], force)
+        refuse_existing([plot], force)
     folder = Path(tempfile.mkdtemp(prefix="find-lr-"))
     try:
         test = _tested(load_config(config, [*(overrides or ()), *changes_for(steps, low, high, str(folder / "run"))]))

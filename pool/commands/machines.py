@@ -127,12 +127,12 @@ def _settings_of_machine(settings: Config, rank: MachineRank, *, is_config_file:
     """Returns the settings for one of several machines, which exchange gradients through host memory. All but the first
     export nothing. With a config file they also have a run folder of their own, as the machines may share one disk.
     Raises ConfigError for an exchange or a number of batches that several machines can't have."""
-    from pool.machines.rank import MAX_BATCHES, MAX_LOSSES
+    from pool.machines.rank import MAX_SHARE_BATCHES, MAX_SHARE_LOSSES
 
     exchange, batches, machine = settings.pool.exchange, settings.train.batches_per_step, rank.machine
     if exchange not in ("auto", "host"):
         raise ConfigError(f"pool.exchange: {exchange}; for several machines set it to host")
-    max_batches = min(MAX_BATCHES, MAX_LOSSES // len(settings.members)) * rank.num_machines
+    max_batches = min(MAX_SHARE_BATCHES, MAX_SHARE_LOSSES // len(settings.members)) * rank.num_machines
     if batches > max_batches:
         raise ConfigError(
             f"train.batches_per_step: {batches}; {rank.num_machines} machines compute {max_batches} at most"

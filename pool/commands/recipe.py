@@ -40,7 +40,7 @@ def train_recipe(
     on with what is not done. `pool check RECIPE.toml` looks at all stages before. Exit codes are those of pool train.
     Example: pool configs stages -o stages.toml, then pool recipe stages.toml
     """
-    from pool.commands.tables import show
+    from pool.commands.tables import print_table
     from pool.config.load import read_toml
     from pool.stages.recipe import parse_recipe
     from pool.stages.train import table, train_stages
@@ -48,7 +48,7 @@ def train_recipe(
 
     recipe = parse_recipe(read_toml(config), overrides or (), str(config))
     if list_stages:
-        show(table(recipe), left="stage")
+        print_table(table(recipe), left="stage")
         return
     again = ["recipe", str(config), *(word for change in overrides or () for word in ("--set", change))]
     if until is not None:

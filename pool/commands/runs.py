@@ -40,18 +40,18 @@ def runs(
     """
     from pool.analysis.records import read_runs
     from pool.analysis.table import as_data, incomparable, rows
-    from pool.commands.tables import show
-    from pool.config.member_settings import differing
+    from pool.commands.tables import print_table
+    from pool.config.member_settings import find_differing_keys
 
     shown = read_runs(folders, _warn)
     if members:
         shown = [row for run in shown for row in (run.members or (run,))]
     if as_json:
-        keys = differing([run.config for run in shown])
+        keys = find_differing_keys([run.config for run in shown])
         for run in shown:
             sys.stdout.write(json_line(as_data(run, keys)))
     else:
-        show(rows(shown))
+        print_table(rows(shown))
     for line in incomparable(shown):
         (_warn if as_json else _note)(line)
 

@@ -53,7 +53,7 @@ def sweep(
     configs/clicks.toml --vary optimizer.args.lr=1e-3,3e-3,1e-2 --seeds 3
     """
     from pool.analysis.sweep import SEED, Variation, as_data, look_at, rows, sweep_config
-    from pool.commands.tables import show
+    from pool.commands.tables import print_table
     from pool.supervisor.prepare import preparation
     from pool.supervisor.summary import sweep_command
     from pool.supervisor.train import train
@@ -80,5 +80,5 @@ def sweep(
         for row in as_data(result, varied):
             sys.stdout.write(json_line(row))
     else:
-        show(rows(result, varied), left="member")
+        print_table(rows(result, varied), left="member")
         sys.stdout.write(f"{result.note}\n")

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 # late imports: a command loads what it uses, so that --help and mistakes are answered at once
 
 
-def show(table: Sequence[Sequence[str]], *, left: str = "run") -> None:
+def print_table(table: Sequence[Sequence[str]], *, left: str = "run") -> None:
     """Prints a table, headings first. The column named `left` is aligned to the left, the others to the right."""
     if not sys.stdout.isatty():
-        sys.stdout.write(plain(table))
+        sys.stdout.write(format_table(table))
         return
     # late: of use on a terminal alone
     from rich.console import Console
@@ -25,7 +25,7 @@ def show(table: Sequence[Sequence[str]], *, left: str = "run") -> None:
     Console(highlight=False).print(drawn)
 
 
-def plain(table: Sequence[Sequence[str]]) -> str:
+def format_table(table: Sequence[Sequence[str]]) -> str:
     """Formats a table as lines of text. The first column is aligned to the left, the others to the right."""
     widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
     lines = []

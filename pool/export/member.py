@@ -12,7 +12,7 @@ from typing import Any, Literal
 from pool.checkpoint.folder import locate
 from pool.checkpoint.ranking import rank
 from pool.checkpoint.state import STATE, SavedState, read_state
-from pool.config.member_settings import differing, flat, listed, settings_of_members
+from pool.config.member_settings import find_differing_keys, flatten, list_members, parse_member_settings
 from pool.errors import CheckpointError, ConfigError
 from pool.run_folder.strict_json import not_ours, printable, value_at
 from pool.task.start import KEY
@@ -49,7 +49,7 @@ def parse_member(member: str | None) -> MemberId | None:
 def members_of(checkpoint: Path, state: SavedState) -> list[Mapping[str, Any]]:
     """Returns the settings of each network of a checkpoint. Raises CheckpointError."""
     try:
-        return settings_of_members(state.config)
+        return parse_member_settings(state.config)
     except ValueError as error:
         raise not_ours(checkpoint / STATE, f"config.{error}") from None
 
@@ -71,7 +71,7 @@ def check_one(checkpoint: Path, members: Sequence[Mapping[str, Any]]) -> None:
     if len(members) > 1:
         raise ConfigError(
             f"{checkpoint}: has {len(members)} members: choose with --member M, --member best or --average; they are "
-            f"{listed(members)}"
+            f"{list_members(members)}"
         )
 
 
@@ -165,4 +165,4 @@ def _check_start(checkpoint: Path, start: str) -> None:
 
 
 def _differing(members: Sequence[Mapping[str, Any]]) -> list[str]:
-    return differing([dict(flat(member)) for member in members])
+    return find_differing_keys([dict(flatten(member)) for member in members])

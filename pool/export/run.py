@@ -11,7 +11,7 @@ from torch import nn
 from loader.plugins.interface import call_problem
 from loader.stream.sources import SOURCES, built_in_formats
 from pool.config.changes import Change
-from pool.config.load import changed_config
+from pool.config.load import apply_changes
 from pool.config.tree import Config
 from pool.errors import ConfigError
 from pool.export.load import TrainedNetwork
@@ -60,4 +60,4 @@ def data_config(
             )
     if wrong := [key for key in named if key.partition(".")[0] not in sections]:
         raise ConfigError(f"--set {wrong[0]}: {verb} takes keys of {' and '.join(sections)} alone")
-    return changed_config(tree, changes, str(trained.checkpoint))
+    return apply_changes(tree, changes, str(trained.checkpoint))

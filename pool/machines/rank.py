@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-MAX_BATCHES = 1 << 10  # of a machine's share of a step, so that their results fit a message
-MAX_LOSSES = 1 << 15  # of these batches, one for each member
+MAX_SHARE_BATCHES = 1 << 10  # of a machine's share of a step, so that their results fit a message
+MAX_SHARE_LOSSES = 1 << 15  # of these batches, one for each member
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ class _Course:
     def __init__(self, config: Config, plan: Plan) -> None:
         """Makes parameters and optimizers. Raises ConfigError for a class that can't be used."""
         self.parameters = zeros(plan)
-        self.optimizers = BucketOptimizers(plan, self.parameters, config.optimizer, ScheduleConfig(args={}).of_run(1))
+        self.optimizers = BucketOptimizers(plan, self.parameters, config.optimizer, ScheduleConfig(args={}).resolve(1))
         self._buckets = range(len(plan.buckets))
         self._gradients = create_generator(0, "gradients")
         for parameter in self.parameters:

@@ -19,7 +19,7 @@ from loader.exit_codes import EXIT_DATA, EXIT_UNAVAILABLE
 from loader.plugins.error_text import LONGEST_TEXT, error_line, shortened
 from loader.stream.schema import BatchSchema
 from pool import numerics
-from pool.config.ensemble import MOST_LOSSES
+from pool.config.ensemble import MAX_GROUP_LOSSES
 from pool.config.tree import Config
 from pool.crash_points import crash_point
 from pool.device.cards import VARIABLE, hidden_in_words
@@ -231,11 +231,11 @@ def _look_at_task(start: PlannerStart, config: Config, schema: BatchSchema, *, o
         measures = _measured(task, schema, averages=start.config.train.average.kind is not None)
         if config.train.metrics_every and not measures.metrics:
             raise ValueError(f"train.metrics_every: the task {config.task} has no metrics: leave it out")
-        numbers = len(start.config.members) * config.batches_of_a_group * (1 + len(measures.metrics))
-        if config.train.metrics_every and numbers > MOST_LOSSES:
+        numbers = len(start.config.members) * config.max_batches_of_group * (1 + len(measures.metrics))
+        if config.train.metrics_every and numbers > MAX_GROUP_LOSSES:
             raise ValueError(
-                f"train.metrics_every: the batches of a group have {numbers} losses and metrics; at most {MOST_LOSSES} "
-                "can be said at once: lower train.batches_per_group"
+                f"train.metrics_every: the batches of a group have {numbers} losses and metrics; at most "
+                f"{MAX_GROUP_LOSSES} can be said at once: lower train.batches_per_group"
             )
         return Look(specs(model), measures, digests(_attributes(task, model)))
     except (PoolError, DataError, TooManyNumbersError):

@@ -21,7 +21,7 @@ from loader.files.identity import DataFile
 from loader.section import Effect
 from pool.checkpoint.digest import start_digest
 from pool.checkpoint.state import describe_mixture, describe_scales
-from pool.config.key_path import walk
+from pool.config.key_path import walk_fields
 from pool.config.tree import Config
 from pool.errors import ConfigError, PoolError
 from pool.run_folder.strict_json import value_at
@@ -71,7 +71,7 @@ def settings(config: Config) -> dict[str, Any]:
     """
     now, default = config.model_dump(mode="json"), type(config)().model_dump(mode="json")
     chosen: dict[str, Any] = {}
-    for key, field in walk(type(config)):
+    for key, field in walk_fields(type(config)):
         if Effect.of(field) in (Effect.NONE, Effect.SAME_FILES) or key.startswith(_OF_THE_MACHINE):
             continue
         if key not in _TOLD_OTHERWISE and (value := value_at(now, key)) != value_at(default, key):

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from pool.config.changes import Change
-from pool.config.errors import meant
+from pool.config.errors import suggest_name
 from pool.config.load import STAGE, parse_config, parse_section
-from pool.config.overlay import lay_over
+from pool.config.overlay import merge_settings
 from pool.config.stages import EndConfig, StageConfig
 from pool.config.tree import Config
 from pool.errors import ConfigError
@@ -106,7 +106,7 @@ def _stage(
     if stray := next((key for key, value in table.items() if key not in _KEYS and not isinstance(value, dict)), None):
         raise ConfigError(
             f"{where}: {stray}: unknown key; a stage has {', '.join(_OWN)}, and sections, as [{STAGE}.train]"
-            f"{meant(stray, _OWN)}"
+            f"{suggest_name(stray, _OWN)}"
         )
     mine = _below(f"{STAGE}.{table.get('name')}", changes)
     keys = {**at_end.model_dump(mode="json"), **{key: value for key, value in table.items() if key in _OWN}}
@@ -116,14 +116,14 @@ def _stage(
         raise ConfigError(f"{where}: name: there are two stages {own.name}")
     where = f"{where} ({own.name})"
     settings: dict[str, Any] = copy.deepcopy(dict(base))
-    lay_over(settings, {key: value for key, value in table.items() if key not in _OWN})
+    merge_settings(settings, {key: value for key, value in table.items() if key not in _OWN})
     applied = [change for change in changes if change.key.partition(".")[0] not in (STAGE, STAGES)]
     applied += [change for change in mine if change.key not in _OWN]
     for change in applied:
         change.apply(settings)
     config = parse_config(settings, where)
     for change in applied:
-        change.check_quotes(type(config))
+        change.check_is_quoted(type(config))
     stage = _started(own, config, before)
     _check(stage, where)
     return stage

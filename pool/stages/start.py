@@ -33,7 +33,7 @@ from pool.checkpoint.state import (
     verify,
 )
 from pool.checkpoint.validations import NONE
-from pool.config.key_path import walk
+from pool.config.key_path import walk_fields
 from pool.config.tree import Config
 from pool.errors import CheckpointError, ConfigError, ResourceError
 from pool.run_folder import files
@@ -120,7 +120,7 @@ def _settings(config: Config, state: SavedState, start: Path, own: Collection[st
     now, settings = config.model_dump(mode="json"), copy.deepcopy(dict(state.config))
     if settings.get("task") != now["task"]:
         raise CheckpointError(f"start_from: a checkpoint of the task {settings.get('task')}, not of {now['task']}")
-    for key, field in walk(type(config)):
+    for key, field in walk_fields(type(config)):
         if key in own or Effect.of(field) in (Effect.FIXED, Effect.SAME_FILES):
             *sections, name = key.split(".")
             table = settings

@@ -14,7 +14,7 @@ from pool.analysis.records import RECENT, Run, read_run, run_folders
 from pool.analysis.table import as_data, incomparable, setting_texts, status_data
 from pool.checkpoint.folder import checkpoints, linked_step
 from pool.checkpoint.state import BEST, FOLDER, LAST
-from pool.config.member_settings import differing
+from pool.config.member_settings import find_differing_keys
 from pool.errors import ConfigError
 from pool.metrics.layout import NET
 from pool.metrics.medians import MEMBERS, of_members
@@ -111,7 +111,7 @@ def _inverted(numbers: dict[str, float]) -> dict[str, float]:
 
 def _contents(runs: Sequence[tuple[Path, Run, _History]], notes: Sequence[str]) -> dict[str, Any]:
     """Returns the contents of the whole page."""
-    keys = differing([run.config for _, run, _ in runs])
+    keys = find_differing_keys([run.config for _, run, _ in runs])
     return {
         "notes": [*notes, *incomparable([run for _, run, _ in runs])],
         "keys": keys,
@@ -124,7 +124,7 @@ def _run(folder: Path, run: Run, history: _History, keys: Sequence[str]) -> dict
     steps = history.steps.columns()
     steps[_RATE] = [1 / seconds if seconds else None for seconds in steps.get(_RATE, ())]
     changes = read_changes(folder, run.status.started if run.status else 0.0)
-    members = differing([member.config for member in run.members])
+    members = find_differing_keys([member.config for member in run.members])
     return {
         **status_data(run),
         "started": run.status.started if run.status else None,

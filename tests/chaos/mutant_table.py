@@ -827,8 +827,8 @@ MUTANTS = (
         "other versions added",
         "the average has the versions after those that are due",
         "pool/coordinator/update/weight_average.py",
-        "if not self._config.adds(version):",
-        "if not self._config.adds(version - 1):",
+        "if not self._config.includes(version):",
+        "if not self._config.includes(version - 1):",
         AVERAGES,
     ),
     Mutant(

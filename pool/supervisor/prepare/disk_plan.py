@@ -36,7 +36,7 @@ def disk_plan(run: RunPlan) -> DiskPlan:
     data = _OF_A_FILE * files + _OF_A_CHUNK * sum(run.planned.num_chunks.values())
     every = 1 if train.checkpoint_minutes else train.checkpoint_every
     due = 1 if every == 0 else 1 + (train.steps - run.step) // every
-    best = 1 if run.config.validates else 0
+    best = 1 if run.config.has_validations else 0
     folder = run.run_dir / FOLDER
     there = len(checkpoints(folder))
     kept = train.keep_checkpoints + best + (train.steps // train.keep_every if train.keep_every else 0)

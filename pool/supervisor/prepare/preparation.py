@@ -13,7 +13,7 @@ from typing import Any
 
 from pool.checkpoint.overrides import Override
 from pool.checkpoint.state import SavedState
-from pool.config.member_settings import equal
+from pool.config.member_settings import group_equal_settings
 from pool.config.tree import Config
 from pool.device.names import check_devices
 from pool.errors import PoolError, ResourceError, UnavailableError
@@ -106,18 +106,18 @@ def prepare(
     except PoolError:
         forkserver.end()
         raise
-    if config.train.validate_every and not config.validates:
+    if config.train.validate_every and not config.has_validations:
         folder.note("no validations: data.validation names no file")
     if rank is None and (idle := run.idle_devices) is not None:
         folder.note(idle)
     for note in (*run.planned.about_devices, *gpu_notes(run)):
         folder.note(note)
     folder.note(f"learning rate: {'; '.join(rate_lines(run))}")
-    averaged = config.train.average.left_out(config.train.steps)
+    averaged = config.train.average.find_warning(config.train.steps)
     for said in (mixture(run), short_validation(run), averaged):
         if said is not None:
             folder.note(said)
-    for group in equal([member.model_dump(mode="json") for member in config.members]):
+    for group in group_equal_settings([member.model_dump(mode="json") for member in config.members]):
         folder.note(f"{named(group)} have the same settings, seed included: they are the same network")
     return run, forkserver
 

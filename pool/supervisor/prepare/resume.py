@@ -18,8 +18,8 @@ from loader.stream.interface import Cursor
 from pool.checkpoint.compare_tensors import first_difference, forms_in, forms_of
 from pool.checkpoint.fingerprint import LAYOUT, NATIVE_CODE, differences, differing_keys
 from pool.checkpoint.state import STATE, WEIGHTS, OptimizerNumbers, SavedState, read_header, read_state
-from pool.config.key_path import walk
-from pool.config.member_settings import differing, flat
+from pool.config.key_path import walk_fields
+from pool.config.member_settings import find_differing_keys, flatten
 from pool.config.tree import Config
 from pool.errors import CheckpointError, ConfigError, UnavailableError
 from pool.exchange.layout import prefix
@@ -85,12 +85,12 @@ def changed_settings(config: Config, then: Mapping[str, Any]) -> str:
 
     The folder of the run does not count as a setting.
     """
-    before = dict(flat(then))
-    now = {key: value for key, value in flat(config.model_dump(mode="json")) if key in before}
+    before = dict(flatten(then))
+    now = {key: value for key, value in flatten(config.model_dump(mode="json")) if key in before}
     changes = [
         f"{key} = {said(there)} (was {said(was)})"
         for key, there, was in (
-            changed_entry(key, now[key], before[key]) for key in differing([before, now]) if key in now
+            changed_entry(key, now[key], before[key]) for key in find_differing_keys([before, now]) if key in now
         )
     ]
     return f"changed since the last start: {', '.join(changes)}" if changes else ""
@@ -99,7 +99,7 @@ def changed_settings(config: Config, then: Mapping[str, Any]) -> str:
 def _compare_fixed(config: Config, checkpoint: Path, saved: SavedState) -> None:
     """Compares the settings that a resumed run must not change. Raises ConfigError for the first that has changed."""
     settings, default = config.model_dump(mode="json"), type(config)().model_dump(mode="json")
-    for key, field in walk(type(config)):
+    for key, field in walk_fields(type(config)):
         if Effect.of(field) is not Effect.FIXED:
             continue
         now, then = value_at(settings, key), value_at(saved.config, key)
@@ -198,7 +198,7 @@ def compare_optimizer(
     settings = config.model_dump(mode="json")
     in_force = _in_force(saved.optimizer)
     steps = value_at(saved.config, "train.steps")
-    follows = steps != config.train.steps and any(member.run_schedule.in_shares for member in config.members)
+    follows = steps != config.train.steps and any(member.run_schedule.has_shares for member in config.members)
     if follows:
         folder.note(
             f"train.steps: {config.train.steps} now, {said(steps)} then; the schedule is in shares of it, and goes on "

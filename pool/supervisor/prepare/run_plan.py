@@ -142,7 +142,7 @@ class RunPlan:
 
     def _feeder_start(self, peer: Peer) -> FeederStart:
         """Returns the feeder's start document, with the share of each step that this machine computes."""
-        validates, groups, rank = self.config.validates, self.groups, self.rank
+        validates, groups, rank = self.config.has_validations, self.groups, self.rank
         share = range(groups.per_step) if rank is None else groups.share(rank.machine, rank.num_machines)
         return FeederStart(
             **self._running(peer, uses_device=False),

@@ -22,7 +22,7 @@ from pydantic import TypeAdapter, ValidationError
 from pool.checkpoint.folder import checkpoints, linked_step, newest_good, point, set_aside, step_of, step_path
 from pool.checkpoint.overrides import Override
 from pool.checkpoint.state import BEST, FOLDER, LAST
-from pool.config.load import CONFIG, recorded_tree
+from pool.config.load import CONFIG, read_recorded_settings
 from pool.config.tree import Config
 from pool.errors import CheckpointError, ConfigError, PoolError, UnavailableError, exit_code_of
 from pool.nets.record import NETS
@@ -163,7 +163,7 @@ class RunFolder:
         if not os.path.lexists(self.inside / CONFIG):
             return {}
         try:
-            return recorded_tree(self.inside)
+            return read_recorded_settings(self.inside)
         except ConfigError as error:
             raise ConfigError(
                 access.shown(f"{error}; --override may be recorded there: mend it, or move it away")

@@ -27,9 +27,9 @@ from pool.analysis.records import read_run
 from pool.analysis.table import COLUMNS, as_data, rows
 from pool.checkpoint.validations import Goal, Validation
 from pool.commands.main import main
-from pool.commands.tables import plain
+from pool.commands.tables import format_table
 from pool.config.load import load_config
-from pool.config.member_settings import differing
+from pool.config.member_settings import find_differing_keys
 from pool.errors import ConfigError
 from pool.telemetry.status import Status, write_status
 from tests.support.checkpoints import save
@@ -58,7 +58,7 @@ def test_runs_stand_side_by_side_with_the_settings_that_differ(tmp_path: Path, c
     one = made(tmp_path / "one", 0.1, [3, 2, 1], {1: 5.0, 2: 4.0, 3: 4.0}, task="a")
     other = made(tmp_path / "other", 0.2, [3, math.nan], {}, task="a", schedule={"args": {}})
     runs = [read_run(folder) for folder in (one, other)]
-    assert differing([run.config for run in runs]) == ["optimizer.args.lr"]
+    assert find_differing_keys([run.config for run in runs]) == ["optimizer.args.lr"]
     assert as_data(runs[0], ["optimizer.args.lr"]) == {
         "run": str(one),
         "state": "crashed",
@@ -81,7 +81,7 @@ def test_runs_stand_side_by_side_with_the_settings_that_differ(tmp_path: Path, c
     }
     assert main(["runs", str(one), str(other)]) == 0
     out = capsys.readouterr().out
-    assert out == plain(rows(runs))
+    assert out == format_table(rows(runs))
     heading, first, second = out.splitlines()
     assert " ".join(heading.split()) == f"{' '.join(COLUMNS)} optimizer.args.lr"
     assert first.split() == [str(one), "crashed", "3/9", "4.000000", "2", "1.000000", "400", "0:00:01", "0.1"]

@@ -15,8 +15,8 @@ from safetensors.numpy import load_file
 from pool.analysis.sweep import SEED, Variation, as_data, look_at, rows, sweep_config
 from pool.checkpoint.validations import Goal, Validation
 from pool.commands.main import main
-from pool.commands.tables import plain
-from pool.config.ensemble import MOST_MEMBERS
+from pool.commands.tables import format_table
+from pool.config.ensemble import MAX_MEMBERS
 from pool.config.load import load_config
 from pool.errors import ConfigError
 from pool.supervisor.summary import sweep_command
@@ -88,7 +88,7 @@ def test_values_are_toml_or_text(text: str, values: list[Any]) -> None:
         ([f"{LR}=1,2", f"{LR}=3"], f"--vary {LR}: is given twice"),
         (["optimizer.args={},{lr = 1}", f"{LR}=3"], f"--vary {LR}: is a part of optimizer.args"),
         ([f"{SEED}=1,2"], f"--vary {SEED}: the seeds are varied by --seeds"),
-        ([f"{LR}={','.join(map(str, range(600)))}"], f"--vary: 1200 combinations; at most {MOST_MEMBERS} networks"),
+        ([f"{LR}={','.join(map(str, range(600)))}"], f"--vary: 1200 combinations; at most {MAX_MEMBERS} networks"),
     ],
 )
 def test_what_can_not_be_varied_is_one_line(vary: list[str], complaint: str, tmp_path: Path, capsys: Any) -> None:
@@ -149,7 +149,7 @@ def test_the_best_comes_first_and_what_is_no_number_last(tmp_path: Path) -> None
     assert [row["validation_auc"] for row in data] == [0.8, 0.7, None]
     assert [row["frozen_at"] for row in data] == [None, None, 1]
     assert (
-        plain(rows(found, [LR])).split()
+        format_table(rows(found, [LR])).split()
         == (
             f"member {LR} validation loss validation auc step frozen at diverged at "
             "2 0.4 0.200000 0.800000 1 0 0.1 0.300000 0.700000 1 1 0.2 nan nan 1 1 1"

@@ -20,8 +20,8 @@ from loader.stream.schema import SparseBatch
 from loader.stream.sequential import batches_in_order
 from pool.analysis.predict import Predictor
 from pool.config.changes import Change
-from pool.config.load import changed_config, load_config
-from pool.config.schedule import MOST_STEPS
+from pool.config.load import apply_changes, load_config
+from pool.config.schedule import MAX_STEPS
 from pool.config.tree import Config
 from pool.errors import ConfigError
 from pool.export.run import data_config
@@ -97,7 +97,7 @@ def compare(
         if hasattr(error, "offset") or isinstance(error, ConfigError):
             raise
         raise ConfigError(str(error)) from None
-    share = scheduled(base.loss, Progress(MOST_STEPS, MOST_STEPS)).base
+    share = scheduled(base.loss, Progress(MAX_STEPS, MAX_STEPS)).base
     first = evaluated[0]
     rows = []
     for net, (values, score, result) in zip(nets, evaluated, strict=True):
@@ -131,7 +131,7 @@ def _base(opened: Sequence[Predictor | NetworkFile], changes: Sequence[Change], 
     first = opened[0]
     assert isinstance(first, NetworkFile)
     tree = first.network.settings()
-    return changed_config({key: tree[key] for key in ("task", *SECTIONS) if key in tree}, changes, "validate")
+    return apply_changes({key: tree[key] for key in ("task", *SECTIONS) if key in tree}, changes, "validate")
 
 
 def _data_of(evaluator: Predictor | NetworkFile, base: Config) -> DataConfig:

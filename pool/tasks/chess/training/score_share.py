@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from pool.config.parts import first_steps, in_force
+from pool.config.parts import find_part, first_steps
 from pool.nn.generators import create_generator
 from pool.task.task import Progress
 from pool.tasks.chess.training.config import LossConfig
@@ -33,7 +33,7 @@ def scheduled(config: LossConfig, progress: Progress) -> Share:
     if not config.lambda_parts:
         return Share(config.lambda_start + (config.lambda_end - config.lambda_start) * progress.fraction, 1.0)
     begins = first_steps(config.lambda_parts)
-    index = in_force(begins, progress.step)
+    index = find_part(begins, progress.step)
     part = config.lambda_parts[index]
     steps = progress.total_steps - begins[index] if part.steps is None else part.steps
     way = min(1.0, (progress.step - begins[index]) / max(1, steps))
