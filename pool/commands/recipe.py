@@ -43,12 +43,12 @@ def train_recipe(
     from pool.commands.tables import print_table
     from pool.config.load import read_toml
     from pool.stages.recipe import parse_recipe
-    from pool.stages.train import table, train_stages
+    from pool.stages.train import stage_table, train_stages
     from pool.supervisor.summary import command
 
     recipe = parse_recipe(read_toml(config), overrides or (), str(config))
     if list_stages:
-        print_table(table(recipe), left="stage")
+        print_table(stage_table(recipe), left="stage")
         return
     again = ["recipe", str(config), *(word for change in overrides or () for word in ("--set", change))]
     if until is not None:

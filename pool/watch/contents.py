@@ -19,7 +19,7 @@ from pool.errors import ConfigError
 from pool.metrics.layout import NET
 from pool.metrics.medians import MEMBERS, of_members
 from pool.run_folder.records import RecordFile
-from pool.stages.end import is_tested, network_of
+from pool.stages.end import find_network, is_tested
 from pool.watch.curves import Curves
 from pool.watch.lives import deaths, lanes, read_changes
 
@@ -166,5 +166,5 @@ def _checkpoints(folder: Path) -> dict[str, Any]:
 def _network(folder: Path) -> dict[str, Any] | None:
     """Returns the network that a stage of a recipe ended with. Returns None if there is none, or the run is no
     stage."""
-    network = network_of(folder)
+    network = find_network(folder)
     return None if network is None else {"name": network.name, "tested": is_tested(folder)}
