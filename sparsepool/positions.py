@@ -15,10 +15,10 @@ import numpy.typing as npt
 from loader import _native
 from loader.chess.filters import MOVE, FilterConfig, needs
 from loader.chess.filters.where import compile_condition
-from loader.chess.positions.format import PositionFormat, lost, named_format, target_of
+from loader.chess.positions.format import PositionFormat, lost_parts, named_format, target_from_name
 from loader.chess.positions.input import Piece, SourceFile, open_sources
-from loader.chess.positions.output import Output, check_free
-from loader.chess.positions.table import Table, dtype_of, lacked_by, read_table, rows_of
+from loader.chess.positions.output import Output, check_output
+from loader.chess.positions.table import Table, dtype_of, missing_parts, read_table, rows_of
 from loader.cores import allowed_cores
 from loader.formats.parallel import map_in_order
 from sparsepool.errors import SparsepoolError, one_line_errors
@@ -125,7 +125,7 @@ class Positions:
 
     def _count(self, piece: Piece) -> int:
         file, chunk = piece
-        judged = file.judged(chunk)
+        judged = file.check_chunk(chunk)
         if judged.damage is not None:
             raise judged.damage
         return judged.entries
@@ -151,8 +151,8 @@ def write(
     Raises SparsepoolError.
     """
     with one_line_errors():
-        target = target_of(Path(path), format)
-        check_free(Path(path), 0)
+        target = target_from_name(Path(path), format)
+        check_output(Path(path), 0)
     return PositionWriter(Output(Path(path), target), lossy=lossy)
 
 
@@ -180,7 +180,7 @@ class PositionWriter:
         """
         with one_line_errors():
             rows = rows_of(positions)
-            self._check_parts(PositionFormat("array", lacked_by(positions)))
+            self._check_parts(PositionFormat("array", missing_parts(positions)))
             before = self.count
             refused = cast("tuple[int, str] | None", _native.add_rows(self._encoder, rows))
             if refused is not None:
@@ -192,7 +192,7 @@ class PositionWriter:
         """Raises ValueError if positions with the fields of `array` would lose some in this format, unless lossy, or
         lack the moves that it needs."""
         format = self._format
-        if (gone := lost(array, format)) and not self._lossy:
+        if (gone := lost_parts(array, format)) and not self._lossy:
             raise ValueError(
                 f"{format.name} has no room for the {', '.join(gone)} of positions; lossy=True leaves it out"
             )

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from loader import _native
 from loader.chess.description import MOST_FILES, beginning_of, evenly
-from loader.chess.positions.file import BadDataRule, open_file
+from loader.chess.positions.file import BadDataPolicy, open_file
 from loader.chess.positions.format import PositionFormat
 from loader.chess.readers import FAMILY
 from loader.chess.views import describe_comments_view
@@ -52,7 +52,7 @@ def _count_unscored(config: DataConfig, file: DataFile, format: PositionFormat) 
         format.with_comments(config.settings.pgn.comments),
         beginning,
         may_grow=config.may_grow,
-        rule=BadDataRule(config.on_bad_data, every=False),
+        rule=BadDataPolicy(config.on_bad_data, every=False),
     )
     moves, unscored = 0, Counter[str]()
     for chunk in range(opened.num_chunks):

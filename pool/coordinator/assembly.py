@@ -81,12 +81,12 @@ def assemble(
     supervisor = Link(context, start.address_key, start.peer, Peer(SUPERVISOR), os.getppid())
     hub = Hub(context, start.address_key, start.peer)
 
-    def say(text: str) -> None:
+    def notify(text: str) -> None:
         supervisor.send(Notice(shown(text)))
 
     trace = Trace(start.run_dir, start.peer, on=start.traced)
     samples = config.train.batches_per_step * config.data.batch_size
-    metrics = Metrics(start.run_dir, start.step, config.train.steps, samples, say, sinks=config.run.sinks)
+    metrics = Metrics(start.run_dir, start.step, config.train.steps, samples, notify, sinks=config.run.sinks)
     memory = Memory(start.memory, start.segments)
     shortcut = memory.coordinator_end(start.peer, start.bells)
     stopwatch = Stopwatch(metrics, trace)
@@ -98,14 +98,14 @@ def assemble(
     areas, threads = memory.snapshots(), config.num_coordinator_threads
     snapshots = Snapshots(areas, start.snapshot, changes=models.changes, threads=threads)
     goal = Goal(config.train.best_metric, start.measured.best(config.train.best_metric))
-    state = State(start, memory, models, snapshots, goal, say)
+    state = State(start, memory, models, snapshots, goal, notify)
     checkpoints = Checkpoints(
         snapshots,
         _checkpoint_writer(start),
         _schedule(start),
         goal=goal,
         state=state.checkpoint,
-        say=say,
+        notify=notify,
         copies=exchanges.copies,
         together=start.rank is not None,
     )
@@ -139,8 +139,8 @@ def assemble(
         first_step=start.step,
         traffic=lambda: Traffic(models.read_nbytes, None if machines is None else machines.sent_nbytes),
     )
-    bad_batches = BadBatches(start, memory, say)
-    executor = Executor(scheduler, models, state, record, bad_batches, hub, stopwatch, say, machines)
+    bad_batches = BadBatches(start, memory, notify)
+    executor = Executor(scheduler, models, state, record, bad_batches, hub, stopwatch, notify, machines)
     executor.act(scheduler.begin())
     coordinator = Coordinator(
         context=context,
@@ -158,7 +158,7 @@ def assemble(
         machines=machines,
         machine_timeout=config.pool.machine_timeout,
         history=history,
-        say=say,
+        notify=notify,
     )
     checkpoints.meanwhile = coordinator.report
     return coordinator

@@ -25,11 +25,11 @@ log = logging.getLogger(__name__)
 class BadBatches:
     """Keeps batches that can't be used, and tells the user of them."""
 
-    def __init__(self, start: CoordinatorStart, memory: Memory, say: Callable[[str], object]) -> None:
-        """Makes the handler of bad batches of a run. `say`: shows the run's user a line."""
+    def __init__(self, start: CoordinatorStart, memory: Memory, notify: Callable[[str], object]) -> None:
+        """Makes the handler of bad batches of a run. `notify`: shows the run's user a line."""
         self._start = start
         self._memory = memory
-        self._say = say
+        self._notify = notify
         self._schema = start.layout.schema
 
     def keep(self, action: BadBatch) -> None:
@@ -42,7 +42,7 @@ class BadBatches:
             raise RunError(text + ('; train.on_bad_batch = "skip" would leave it out' if stops else ""))
         text += f"; {_consequence(action)}"
         log.warning("%s", shown(text))
-        self._say(text)
+        self._notify(text)
 
     def _kept(self, action: BadBatch) -> str:
         """Saves the batch, and returns in words where, or why it is not saved."""

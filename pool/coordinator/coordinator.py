@@ -55,7 +55,7 @@ class Coordinator:
     machines: OtherMachines | None  # the coordinators that compute each step with this one; None: there are none
     machine_timeout: float  # seconds that another machine may be unreachable before the run ends
     history: History | None
-    say: Callable[[str], object]  # sends a line to the run's user
+    notify: Callable[[str], object]  # sends a line to the run's user
     _next_report: float = field(default=0.0, init=False)
     _nets: NetNews = field(default_factory=NetNews, init=False)
     _waits_for_nets: bool = field(default=False, init=False)
@@ -92,7 +92,7 @@ class Coordinator:
                 self.exchanges.lender.hear()
             self.checkpoints.hear()
             if again.due() and not self.executor.at_end:
-                self.executor.act(self.scheduler.say_again())
+                self.executor.act(self.scheduler.resend_orders())
             self.report()
         self.checkpoints.tidy()
         crash_point("coordinator.before_finished")
@@ -151,7 +151,7 @@ class Coordinator:
         if self.scheduler.waits_for_machines:
             line = self.machines.name_unconnected(time.monotonic(), self.machine_timeout)
             if line:
-                self.say(line)
+                self.notify(line)
         else:
             self.machines.forget_unconnected()
         for actions, decided in self.machines.receive(self.scheduler):

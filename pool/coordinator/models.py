@@ -118,12 +118,12 @@ class Models:
         in memory."""
         return b"".join(exchange.newest(self.version) for exchange in self._exchanges)
 
-    def folded(self, bucket: int) -> Iterator[tuple[int, int, Addend]]:
+    def partial_sums(self, bucket: int) -> Iterator[tuple[int, int, Addend]]:
         """Yields the partial sums of a bucket's gradients in the step in progress. For each: the number of its
         parameter, the first table row of the part that it belongs to, and the sum."""
         first = self._first_parameter[self._member_of[bucket]]
         for part in self.buckets[bucket].parts:
-            for node in part.folded:
+            for node in part.partial_sums:
                 yield first + part.index, part.memory.first_row, node
 
     def buffers(self, version: int) -> list[torch.Tensor]:

@@ -114,7 +114,7 @@ class OtherMachines:
                 listed: Any = np.array(node.touched, np.uint32).view(np.uint8)
                 frames.append(memoryview(listed))
             frames.append(_bytes(numbers))
-            places.append(SumPlace(parameter, first_row, node.place, rows))
+            places.append(SumPlace(parameter, first_row, node.leaf, rows))
         crash_point("coordinator.before_send")
         self._keep(step, BucketSums(step, bucket, tuple(places)), frames)
         crash_point("coordinator.after_send")

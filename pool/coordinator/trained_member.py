@@ -12,7 +12,7 @@ from loader.plugins.error_text import PluginError, definition_of
 from pool.checkpoint.compare_tensors import first_difference
 from pool.checkpoint.store import forms_of_tensors
 from pool.config.tree import Config
-from pool.coordinator.scheduler.actions import TakeBuffers
+from pool.coordinator.scheduler.actions import CopyBuffers
 from pool.coordinator.update.bucket_steps import choose_bucket_steps
 from pool.coordinator.update.stopwatch import Stopwatch
 from pool.coordinator.update.weight_average import WeightAverage
@@ -127,7 +127,7 @@ class TrainedMember:
         if self.frozen_at is not None:
             self._copy_version(step)
 
-    def take_buffers(self, action: TakeBuffers) -> None:
+    def take_buffers(self, action: CopyBuffers) -> None:
         """Copies the model's buffers to version step + 1 from where the worker of the step's first batch has left them.
         If the action names no source, version step + 1 will have the buffers of version `step`."""
         self._buffers_taken = action.source is not None

@@ -1,9 +1,8 @@
 """Divides the batches of a step into groups, and describes a group's gradients. Plain data.
 
-A group is consecutive batches whose gradients one worker adds up, left to right, before it hands them over (I2). Its
-place in the step, from 0 on, is its index among the groups and its leaf in the tree along which they are added up
-(`pool.kernels.tree`). The batches per step and per group alone decide which batches it has. The scheduler decides by
-it, the exchange finds the gradients by it.
+A group is consecutive batches whose gradients one worker adds up, left to right, before it hands them over (I2). The
+groups of a step have an index, from 0 on, which is also their leaf in the tree along which their gradients are added up
+(`pool.kernels.tree`). The batches per step and per group alone decide which batches a group has.
 """
 
 from __future__ import annotations
@@ -22,21 +21,21 @@ class Groups:
     def per_step(self) -> int:
         return -(-self.batches_per_step // self.batches_per_group)
 
-    def batches(self, step: int, place: int) -> range:
-        """Returns the numbers, in the stream of batches, of the batches of one group."""
+    def batches(self, step: int, group_index: int) -> range:
+        """Returns the batches of one group, by their numbers in the stream of batches."""
         begin = step * self.batches_per_step
-        first = begin + place * self.batches_per_group
+        first = begin + group_index * self.batches_per_group
         return range(first, min(first + self.batches_per_group, begin + self.batches_per_step))
 
     def share(self, machine: int, machines: int) -> range:
-        """Returns the places of the groups in a step that machine number `machine` of `machines` computes."""
+        """Returns the indices of the groups of a step that machine number `machine` of `machines` computes."""
         return range(self.per_step * machine // machines, self.per_step * (machine + 1) // machines)
 
     def step_of(self, batch: int) -> int:
         return batch // self.batches_per_step
 
-    def place_of(self, batch: int) -> int:
-        """Returns the place in its step of the group that has this batch."""
+    def group_index(self, batch: int) -> int:
+        """Returns the index, in its step, of the group that has this batch."""
         return batch % self.batches_per_step // self.batches_per_group
 
 
@@ -48,7 +47,7 @@ class Contribution:
     """
 
     batches: tuple[int, ...]  # numbers of the batches that are added up; others of the group are left out
-    place: int  # index of the group in its step
+    group_index: int  # in its step
     worker: int
     slot: int
     absent: tuple[int, ...]  # indices of the parameters that got no gradient

@@ -35,12 +35,12 @@ Touched = npt.NDArray[np.unsignedinteger[Any]]  # numbers of a table's rows, asc
 
 @dataclass(frozen=True)
 class Addend:
-    """One contribution's gradient of a part of the model, or the sum of several at the place of one of them.
+    """One contribution's gradient of a part of the model, or the sum of several at the leaf of one of them.
 
     A contribution is the gradients of one group of batches.
     """
 
-    place: int  # leaf of the tree (`pool.kernels.tree`)
+    leaf: int  # of the tree (`pool.kernels.tree`)
     gradient: Tensor  # shaped as the part; for a table it may be the defined rows alone, one after the other
     touched: Touched | None  # for a table: feature numbers of the rows that are defined; None: all are
     numbers: Tensor | None = None  # for a table on a device: `touched` in its memory; the gradient has these rows alone
@@ -65,7 +65,7 @@ class Fold:
 
     @property
     def places(self) -> list[int]:
-        return [addend.place for addend in self.addends]
+        return [addend.leaf for addend in self.addends]
 
     @property
     def gradients(self) -> list[Tensor]:

@@ -15,10 +15,10 @@ from typing import Protocol, TypeVar
 
 
 class Placed(Protocol):
-    """A group's gradients, or the sum of a whole node. The place of a node is that of any group in it."""
+    """A group's gradients, or the sum of a whole node. The leaf of a node is that of any group in it."""
 
     @property
-    def place(self) -> int: ...
+    def leaf(self) -> int: ...
 
 
 A = TypeVar("A", bound=Placed)
@@ -26,14 +26,14 @@ T = TypeVar("T")
 
 
 def join_into_nodes(addends: Sequence[A], places: range) -> list[list[A]]:
-    """Cuts addends, which ascend by place, into the fewest nodes that are complete.
+    """Cuts addends, which ascend by leaf, into the fewest nodes that are complete.
 
     `places`: all their groups are among the addends, or do not count. So a node is complete if it covers no place
     outside.
     """
     joined: list[list[A]] = []
     for addend in addends:
-        _join(joined, range(places.start, addend.place))
+        _join(joined, range(places.start, addend.leaf))
         joined.append([addend])
     _join(joined, places)
     return joined
@@ -61,7 +61,7 @@ def tree_sum(places: Sequence[int], values: Sequence[T], add: Callable[[T, T], T
 def _join(nodes: list[list[A]], places: range) -> None:
     """Joins the last two nodes, as long as the smallest node that holds both covers only `places`."""
     while len(nodes) > 1:
-        covered = _smallest(nodes[-2][-1].place, nodes[-1][0].place)
+        covered = _smallest(nodes[-2][-1].leaf, nodes[-1][0].leaf)
         if covered.start < places.start or covered.stop > places.stop:
             return
         last = nodes.pop()

@@ -150,7 +150,7 @@ class FeederStart(RunStart):
 
     def computes(self, batch: int) -> bool:
         """Tells whether a training batch is computed on this machine. `batch`: number of the batch."""
-        return self.groups.place_of(batch) in range(*self.share)
+        return self.groups.group_index(batch) in range(*self.share)
 
 
 @dataclass(frozen=True, kw_only=True)

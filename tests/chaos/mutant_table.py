@@ -22,7 +22,7 @@ MAILBOX = ("pytest", "-q", "-x", "tests/pool/worker/test_mailbox.py")
 SNAPSHOTS = ("pytest", "-q", "-x", "tests/pool/checkpoint/test_snapshots.py")
 CHECKPOINTS = ("pytest", "-q", "-x", "tests/pool/checkpoint/test_checkpoints.py", "-k", "promises")
 SUM_ORDER = ("pytest", "-q", "-x", "tests/pool/coordinator/test_sum_order.py")
-CARRYING = ("pytest", "-q", "-x", "tests/pool/coordinator/test_carrying.py")
+UNCHANGED_ROWS = ("pytest", "-q", "-x", "tests/pool/coordinator/test_unchanged_rows.py")
 AVERAGES = ("pytest", "-q", "-x", "tests/runs/test_average_runs.py", "-k", "same_bits or validated")
 NETS = ("pytest", "-q", "-x", "tests/pool/checkpoint/test_best_checkpoint.py", "tests/pool/nets/test_nets.py")
 GROUPS = ("pytest", "-q", "-x", "tests/pool/exchange/test_contract.py")
@@ -54,7 +54,7 @@ MUTANTS = (
     Mutant(
         "announced too early",
         "a machine tells what its share has come to when one of its batches is finished",
-        "pool/coordinator/scheduler/step_book.py",
+        "pool/coordinator/scheduler/step_progress.py",
         "        if not self._announced and all(batch in self.losses for",
         "        if not self._announced and any(batch in self.losses for",
         MACHINES,
@@ -62,7 +62,7 @@ MUTANTS = (
     Mutant(
         "sent before it is sound",
         "a machine sends what is in a bucket's sum before it knows that no batch is left out of it",
-        "pool/coordinator/scheduler/step_book.py",
+        "pool/coordinator/scheduler/step_progress.py",
         "        if self._announced and parts and bucket not in self._sent:\n",
         "        if parts and bucket not in self._sent:\n",
         MACHINES,
@@ -70,7 +70,7 @@ MUTANTS = (
     Mutant(
         "stepped without the others",
         "a bucket is stepped when the machine's own share of it is there",
-        "pool/coordinator/scheduler/step_book.py",
+        "pool/coordinator/scheduler/step_progress.py",
         "        missing = [m for m, batches in found.items() if batches and bucket not in self._others[m].buckets]\n",
         "        missing: list[int] = []\n"
         "        found = {m: b for m, b in found.items() if bucket in self._others[m].buckets}\n",
@@ -88,7 +88,7 @@ MUTANTS = (
         "stops alone",
         "a machine that is told to stop does not tell the others",
         "pool/coordinator/scheduler/scheduler.py",
-        "        return Announce(replace(action.report, ends=True))\n",
+        "        return AnnounceShare(replace(action.report, ends=True))\n",
         "        return action\n",
         MACHINES,
     ),
@@ -162,7 +162,7 @@ MUTANTS = (
         "a batch of which nothing is heard in time is taken from its worker, which is silent and not dead",
         "pool/coordinator/scheduler/scheduler.py",
         """\
-        self._workers.say_again()
+        self._workers.resend_orders()
         self._feeder_sent = None
         return list(self._orders())
 """,
@@ -171,7 +171,7 @@ MUTANTS = (
             if work.assignment.step == self.step and not work.buckets:
                 self._workers.take_back(work.worker, work.assignment)
                 del self._work[batch]
-        self._workers.say_again()
+        self._workers.resend_orders()
         self._feeder_sent = None
         return self._advance()
 """,
@@ -214,7 +214,7 @@ MUTANTS = (
     ),
     Mutant(
         "gradient slot released early",
-        "a gradient slot is free when its batch is finished, before it is folded",
+        "a gradient slot is free when its batch is finished, before it is added up",
         "pool/coordinator/scheduler/scheduler.py",
         "            work.absent = report.absent\n",
         "            work.absent = report.absent\n"
@@ -253,15 +253,15 @@ MUTANTS = (
     Mutant(
         "apply twice",
         "the optimizer steps a bucket twice",
-        "pool/coordinator/scheduler/step_book.py",
-        "                yield Update(self.step, bucket, count, fold)\n",
-        "                yield Update(self.step, bucket, count, fold)\n"
+        "pool/coordinator/scheduler/step_progress.py",
+        "                yield Update(self.step, bucket, count, reduction)\n",
+        "                yield Update(self.step, bucket, count, reduction)\n"
         "                yield Update(self.step, bucket, count, None)\n",
     ),
     Mutant(
         "stepped too early",
         "a bucket is stepped while a batch may still be left out",
-        "pool/coordinator/scheduler/step_book.py",
+        "pool/coordinator/scheduler/step_progress.py",
         "            return self._all_finished\n        return len",
         "            return True\n        return len",
     ),
@@ -299,7 +299,7 @@ MUTANTS = (
     Mutant(
         "reduce in order of arrival",
         "gradients are added up in the order in which their batches were finished",
-        "pool/coordinator/scheduler/step_book.py",
+        "pool/coordinator/scheduler/step_progress.py",
         "for part in parts[begin:]:",
         "for part in sorted(parts[begin:], key=lambda p: [*self.losses, *self.batches].index(p.batches[0])):",
     ),
@@ -313,7 +313,7 @@ MUTANTS = (
     Mutant(
         "left out for nobody",
         "a group is computed again with a batch that is left out for one member",
-        "pool/coordinator/scheduler/step_book.py",
+        "pool/coordinator/scheduler/step_progress.py",
         "return tuple(sorted(each for each in self._left_out if each.batch in batches))",
         "return ()",
     ),
@@ -363,7 +363,7 @@ MUTANTS = (
     ),
     Mutant(
         "added up from left to right",
-        "what is folded early is added to all that was folded before, and not along the tree",
+        "what is added up early is added to all that was added up before, and not along the tree",
         "pool/kernels/tree.py",
         "if covered.start < places.start or covered.stop > places.stop:",
         "if not places.stop:",
@@ -378,7 +378,7 @@ MUTANTS = (
     ),
     Mutant(
         "rows of a part forgotten",
-        "of a table's part that was folded early, only the rows that its first batch touched count",
+        "of a table's part that was added up early, only the rows that its first batch touched count",
         "pool/exchange/host/coordinator.py",
         "union(addends, self.first_row, len(out)) if self.is_table else None",
         "addends[0].touched",
@@ -387,8 +387,8 @@ MUTANTS = (
     Mutant(
         "sum not begun anew",
         "a batch that is left out stays in the sums that had it already",
-        "pool/coordinator/scheduler/step_book.py",
-        "            self._folded[bucket] = 0\n",
+        "pool/coordinator/scheduler/step_progress.py",
+        "            self._num_reduced[bucket] = 0\n",
         "            pass\n",
     ),
     Mutant(
@@ -488,15 +488,15 @@ MUTANTS = (
         "orders said once only",
         "orders to workers that are lost are never made up for",
         "pool/coordinator/scheduler/scheduler.py",
-        "        self._workers.say_again()\n",
+        "        self._workers.resend_orders()\n",
         "",
     ),
     Mutant(
         "orders to the feeder said once only",
         "orders to the feeder that are lost are never made up for",
         "pool/coordinator/scheduler/scheduler.py",
-        "        self._workers.say_again()\n        self._feeder_sent = None\n",
-        "        self._workers.say_again()\n",
+        "        self._workers.resend_orders()\n        self._feeder_sent = None\n",
+        "        self._workers.resend_orders()\n",
     ),
     Mutant(
         "generation ignored by the feeder",
@@ -673,8 +673,8 @@ MUTANTS = (
         "frozen member stepped",
         "a member that is frozen takes part in the next step",
         "pool/coordinator/scheduler/scheduler.py",
-        "self._step = StepBook(self.step, self.rules, self._frozen)\n",
-        "self._step = StepBook(self.step, self.rules)\n",
+        "self._step = StepProgress(self.step, self.rules, self._frozen)\n",
+        "self._step = StepProgress(self.step, self.rules)\n",
     ),
     Mutant(
         "frozen members forgotten",
@@ -686,7 +686,7 @@ MUTANTS = (
     Mutant(
         "member stepped before it is judged",
         "buckets of a member are stepped while another batch may still freeze it",
-        "pool/coordinator/scheduler/step_book.py",
+        "pool/coordinator/scheduler/step_progress.py",
         "return len(self._batches) == 1 or all(",
         "return True or all(",
     ),
@@ -725,7 +725,7 @@ MUTANTS = (
     Mutant(
         "plateau forgotten",
         "a coordinator's successor does not know how many validations were no better",
-        "pool/coordinator/scheduler/validation_book.py",
+        "pool/coordinator/scheduler/validation_progress.py",
         "list(plateaus) or [Plateau()]",
         "[Plateau()]",
         MEMBERS,
@@ -733,21 +733,21 @@ MUTANTS = (
     Mutant(
         "plateau of a frozen member",
         "the learning rate of a member that is trained no further is reduced",
-        "pool/coordinator/scheduler/validation_book.py",
+        "pool/coordinator/scheduler/validation_progress.py",
         "if rule is not None and member in training:",
         "if rule is not None:",
     ),
     Mutant(
         "saved with the old rate",
         "a snapshot holds the validation that reduces the learning rate, and the rate before that",
-        "pool/coordinator/scheduler/validation_book.py",
+        "pool/coordinator/scheduler/validation_progress.py",
         """\
         if on_plateau:
             yield ReduceRates(validations[0].step, on_plateau)
-        yield Validated(self.known, tuple(self._plateaus))
+        yield SaveValidation(self.known, tuple(self._plateaus))
 """,
         """\
-        yield Validated(self.known, tuple(self._plateaus))
+        yield SaveValidation(self.known, tuple(self._plateaus))
         if on_plateau:
             yield ReduceRates(validations[0].step, on_plateau)
 """,
@@ -756,14 +756,14 @@ MUTANTS = (
     Mutant(
         "buffers of another member",
         "the buffers of a left out batch stay with the member that lost it",
-        "pool/coordinator/scheduler/step_book.py",
+        "pool/coordinator/scheduler/step_progress.py",
         "                self._buffers_wanted.discard(member)\n                if",
         "                if",
     ),
     Mutant(
         "frozen member computed with",
         "what a worker says of a member that is frozen by now is taken for news",
-        "pool/coordinator/scheduler/step_book.py",
+        "pool/coordinator/scheduler/step_progress.py",
         "return self._batches.get(member, ())",
         "return self._batches.get(member, self.batches)",
     ),
@@ -772,13 +772,13 @@ MUTANTS = (
         "full slots stay full",
         "a group that a lost worker had waits for a slot that only its own sum could free",
         "pool/coordinator/scheduler/scheduler.py",
-        "elif not folds and not self._make_room():",
-        "elif not folds:",
+        "elif not reductions and not self._make_room():",
+        "elif not reductions:",
     ),
     Mutant(
         "given up for good",
         "a group that had to make room is not computed again",
-        "pool/coordinator/scheduler/step_book.py",
+        "pool/coordinator/scheduler/step_progress.py",
         "        for batch in self._groups.batches(self.step, place):\n            self.losses.pop(batch, None)\n",
         "        del place\n",
     ),
@@ -793,18 +793,18 @@ MUTANTS = (
     Mutant(
         "rows of a task forgotten",
         "of a version that the task has changed, only the rows that the optimizer wrote are in the next but one",
-        "pool/coordinator/update/copy_over.py",
+        "pool/coordinator/update/unchanged_rows.py",
         "        self._changed = None\n        self._changes.mark_range",
         "        self._changes.mark_range",
-        CARRYING,
+        UNCHANGED_ROWS,
     ),
     Mutant(
         "copied ahead once and for all",
         "an optimizer of torch steps from the version before the newest",
-        "pool/coordinator/update/copy_over.py",
+        "pool/coordinator/update/unchanged_rows.py",
         "            self._memory.copy_over(version)\n        self._equal = False\n",
         "            self._memory.copy_over(version)\n",
-        CARRYING,
+        UNCHANGED_ROWS,
     ),
     # --- averages and numbered nets ---
     Mutant(

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import pytest
 
 from loader import _native
-from loader.chess.positions.file import fault_behind
+from loader.chess.positions.file import fault_of_walk
 from loader.formats.errors import Fault
 from tests.fuzz.mutants import change_bytes
 from tests.fuzz.test_binpack_fuzz import MemoryFile
@@ -40,7 +40,7 @@ class Checker:
             walk = _native.ChunkWalk(file, chunk)
             lines += walk.lines(1 << 30).decode().splitlines()
             assert _native.ChunkWalk(file, chunk).count() <= len(lines)
-            if (fault := fault_behind(walk)) is not None:
+            if (fault := fault_of_walk(walk)) is not None:
                 return lines, fault
         return lines, None
 

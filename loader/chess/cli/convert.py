@@ -18,11 +18,11 @@ from loader.chess.cli.tool_options import (
     OptionalOutput,
     OutputOrPipe,
     To,
-    output_of,
-    prepared,
-    rule_of,
-    target_for,
-    working,
+    choose_target,
+    open_output,
+    parse_bad_data_policy,
+    report_conversion,
+    show_progress,
 )
 from loader.chess.positions.pgn_comments import NO_SETTINGS, PgnComments
 from loader.cli.options import ALL_THREADS, Format, Seed, Threads
@@ -84,11 +84,11 @@ def convert_files(
     from loader.chess.tools.convert import convert
 
     began = time.monotonic()
-    sources = open_inputs(files, input_format, rule=rule_of(on_bad_data), scale=scale, comments=comments)
-    place = output_of(output)
-    target = target_for(sources, place, to)
-    prepared(sources, target.format, lossy=lossy, keeps_scores=scale == 1)
-    with working(output.name, sources) as tick:
+    sources = open_inputs(files, input_format, rule=parse_bad_data_policy(on_bad_data), scale=scale, comments=comments)
+    place = open_output(output)
+    target = choose_target(sources, place, to)
+    report_conversion(sources, target.format, lossy=lossy, keeps_scores=scale == 1)
+    with show_progress(output.name, sources) as tick:
         convert(sources, target, place, threads, tick)
     if isinstance(place, Path):
         sys.stdout.write(
@@ -117,11 +117,11 @@ def head_files(
     from loader.chess.positions.inputs import open_inputs
     from loader.chess.tools.convert import first_units, write_units
 
-    sources = open_inputs(files, input_format, rule=rule_of(on_bad_data), comments=comments)
-    place = output_of(output)
-    target = target_for(sources, place, to)
-    prepared(sources, target.format, lossy=lossy)
-    with working("head", sources) as tick:
+    sources = open_inputs(files, input_format, rule=parse_bad_data_policy(on_bad_data), comments=comments)
+    place = open_output(output)
+    target = choose_target(sources, place, to)
+    report_conversion(sources, target.format, lossy=lossy)
+    with show_progress("head", sources) as tick:
         written = write_units(first_units(sources, target.format, units, tick), target, place)
     _say(output, place, target, written)
 
@@ -146,11 +146,11 @@ def sample_files(
     from loader.chess.positions.inputs import open_inputs
     from loader.chess.tools.convert import sampled_units, write_units
 
-    sources = open_inputs(files, input_format, rule=rule_of(on_bad_data), comments=comments)
-    place = output_of(output)
-    target = target_for(sources, place, to)
-    prepared(sources, target.format, lossy=lossy)
-    with working("sample", sources) as tick:
+    sources = open_inputs(files, input_format, rule=parse_bad_data_policy(on_bad_data), comments=comments)
+    place = open_output(output)
+    target = choose_target(sources, place, to)
+    report_conversion(sources, target.format, lossy=lossy)
+    with show_progress("sample", sources) as tick:
         written = write_units([sampled_units(sources, target.format, units, seed, threads, tick)], target, place)
     _say(output, place, target, written)
 
@@ -170,9 +170,9 @@ def count_files(
     from loader.files.pipes import input_of
 
     for each in [input_of(path) for path in files]:
-        source = open_input(each, input_format, rule=rule_of(on_bad_data), comments=comments)
+        source = open_input(each, input_format, rule=parse_bad_data_policy(on_bad_data), comments=comments)
         entries = units = 0
-        with working(each.path.name, [source]) as tick:
+        with show_progress(each.path.name, [source]) as tick:
             for block, done in units_of(source, source.format, threads):
                 entries += int(block.entries.sum())
                 units += len(block)

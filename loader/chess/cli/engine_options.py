@@ -86,7 +86,7 @@ def check_chess(command: str) -> None:
         raise UsageError(f"loader {command} needs python-chess: pip install 'sparsepool[generate]'")
 
 
-def plies_of(random_plies: int | None, book: Path | None) -> int:
+def choose_random_plies(random_plies: int | None, book: Path | None) -> int:
     """Returns the number of random plies at the beginning of a game: as given, else 0 with an opening book and
     DEFAULT_PLIES without."""
     if random_plies is not None:

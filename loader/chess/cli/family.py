@@ -22,7 +22,7 @@ from loader.chess.cli import (
 from loader.chess.cli.filter_options import FilterOptions
 from loader.chess.cli.inspect_options import check_pictures, parse_king_buckets
 from loader.chess.cli.pgn_options import Unit, View, comments_of
-from loader.chess.cli.tool_options import BadData, rule_of, working
+from loader.chess.cli.tool_options import BadData, parse_bad_data_policy, show_progress
 from loader.errors import UsageError
 from loader.files.pipes import Input
 from loader.formats.file_tools import Options, Statistics, Verdict
@@ -73,9 +73,9 @@ class PositionTools:
 
     def refuse_options(self, path: Path) -> None:
         """Refuses options that apply only to positions, for a file that has none. Raises UsageError."""
-        from loader.chess.positions.format import refuse_unused
+        from loader.chess.positions.format import refuse_unused_comments
 
-        refuse_unused(self._comments, ())
+        refuse_unused_comments(self._comments, ())
         given = {
             "filters": self._filters,
             "--king-buckets": self._king_buckets,
@@ -92,7 +92,7 @@ class PositionTools:
         from loader.chess.positions.verify import verify
 
         source = open_input(file, format, comments=self._comments, rule=COUNTED, indexed=False)
-        with working(file.path.name, [source]) as tick:
+        with show_progress(file.path.name, [source]) as tick:
             return verify(source, threads, tick)
 
     def dump(self, file: Input, format: str | None, limit: int | None) -> Iterator[bytes]:
@@ -105,9 +105,9 @@ class PositionTools:
         from loader.chess.positions.file import KEPT
         from loader.chess.statistics.inspection import inspect_source, open_inspected
 
-        rule = rule_of(BadData.SKIP) if self._skips_bad_data else KEPT
+        rule = parse_bad_data_policy(BadData.SKIP) if self._skips_bad_data else KEPT
         source = open_inspected(file, self._filters, format, self._comments, rule)
-        with working(file.path.name, [source]) as tick:
+        with show_progress(file.path.name, [source]) as tick:
             counted = inspect_source(source, self._filters, self._seed, self._king_buckets, threads, tick)
         return PositionReport(counted, self._pictures)
 

@@ -43,11 +43,11 @@ def check_pictures(pictures: Path | None, num_files: int) -> Path | None:
         raise UsageError(f"--pictures: of one file; these are {num_files}")
     if pictures.exists() and not pictures.is_dir():
         raise UsageError(f"--pictures {pictures}: is a file, not a folder")
-    from loader.chess.positions.output import refuse_taken
+    from loader.chess.positions.output import refuse_existing_file
     from loader.chess.statistics.pictures import paths_in
 
     for path in paths_in(pictures):
-        refuse_taken(path)
+        refuse_existing_file(path)
     return pictures
 
 

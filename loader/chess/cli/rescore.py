@@ -21,7 +21,7 @@ from loader.chess.cli.engine_options import (
     units_of,
 )
 from loader.chess.cli.pgn_options import with_pgn_options
-from loader.chess.cli.tool_options import Files, Lossy, OutputFile, To, file_target, prepared
+from loader.chess.cli.tool_options import Files, Lossy, OutputFile, To, choose_file_target, report_conversion
 from loader.chess.positions.pgn_comments import NO_SETTINGS, PgnComments
 from loader.cli.options import Format
 
@@ -80,8 +80,8 @@ def rescore_files(
     from loader.cli.terminal import byte_progress
 
     sources = open_sources(files, input_format, comments=comments)
-    target = file_target(output, to)
-    prepared(sources, target.format, lossy=lossy, keeps_scores=False)
+    target = choose_file_target(output, to)
+    report_conversion(sources, target.format, lossy=lossy, keeps_scores=False)
     settings = RescoreSettings(
         EngineSettings(
             engine, parse_options(option or [], "--threads"), units_of(target.format, units_per_100cp), timeout
@@ -96,7 +96,7 @@ def rescore_files(
         whole = prepare(settings, sources, target, output, progress, warnings.append)
     with position_progress(whole) as report:
         for warning in warnings:
-            report.tell(warning)
+            report.notify(warning)
         state = rescore(settings, sources, whole, target, output, report)
     marked = f", {state[UNSCORED]:,} without a score" if state.get(UNSCORED) else ""
     left_out = " (left out)" if marked and drop_unscored else ""

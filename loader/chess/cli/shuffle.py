@@ -17,11 +17,11 @@ from loader.chess.cli.tool_options import (
     OnBadData,
     OutputFile,
     To,
-    file_target,
-    memory_of,
-    prepared,
-    rule_of,
-    working,
+    choose_file_target,
+    parse_bad_data_policy,
+    parse_memory,
+    report_conversion,
+    show_progress,
 )
 from loader.chess.positions.pgn_comments import NO_SETTINGS, PgnComments
 from loader.cli.amounts import parse_share
@@ -64,7 +64,7 @@ def split_file(
     from loader.chess.tools.split import part_paths, split
 
     share = parse_share(validation, "--validation")
-    (source,) = open_sources([file], input_format, rule=rule_of(on_bad_data), comments=comments)
+    (source,) = open_sources([file], input_format, rule=parse_bad_data_policy(on_bad_data), comments=comments)
     if not source.format.keeps_games and not by_record:
         raise UsageError(
             f"{file}: {source.format.name} does not say which positions are of a game; --by-record splits it "
@@ -73,7 +73,7 @@ def split_file(
     target = Target(source.format)
     paths = part_paths(file, into)
     paths = (_plain(paths[0]), _plain(paths[1]))
-    with working(file.name, [source]) as tick:
+    with show_progress(file.name, [source]) as tick:
         parts = split(source, target, paths, share, seed, threads, tick)
     for part in parts:
         sys.stdout.write(f"{part.path}: {part.entries:,} positions in {part.units:,} {source.format.units}\n")
@@ -107,11 +107,11 @@ def shuffle_files(
     from loader.chess.tools.shuffle import shuffle
 
     began = time.monotonic()
-    allowed = memory_of(memory)
-    sources = open_sources(files, input_format, rule=rule_of(on_bad_data), comments=comments)
-    target = file_target(output, to)
-    prepared(sources, target.format, lossy=lossy)
-    with working(output.name, sources) as tick:
+    allowed = parse_memory(memory)
+    sources = open_sources(files, input_format, rule=parse_bad_data_policy(on_bad_data), comments=comments)
+    target = choose_file_target(output, to)
+    report_conversion(sources, target.format, lossy=lossy)
+    with show_progress(output.name, sources) as tick:
         entries = shuffle(sources, target, output, seed, allowed, threads, tick)
     sys.stdout.write(f"{output}: {entries:,} positions in {time.monotonic() - began:.0f} s\n")
 

@@ -15,7 +15,7 @@ from loader.cli.amounts import parse_bytes
 from loader.errors import UsageError
 
 if TYPE_CHECKING:
-    from loader.chess.positions.file import BadDataRule
+    from loader.chess.positions.file import BadDataPolicy
     from loader.chess.positions.format import PositionFormat, Target
     from loader.chess.positions.input import Source, Tick
     from loader.files.pipes import OutputPipe
@@ -76,7 +76,7 @@ OnBadData = Annotated[
 
 
 @contextmanager
-def working(title: str, sources: Sequence[Source] = ()) -> Iterator[Tick]:
+def show_progress(title: str, sources: Sequence[Source] = ()) -> Iterator[Tick]:
     """Shows progress as `interruptible_progress`. At the end reports what was changed and left out of the sources."""
     from loader.cli.terminal import interruptible_progress
 
@@ -89,30 +89,32 @@ def _say_changes(sources: Sequence[Source]) -> None:
     """Reports on stderr how many positions were changed while they were written, and what was left out."""
     if not sources:
         return
-    from loader.chess.positions.input import changes_of, left_out_of_all
+    from loader.chess.positions.input import sum_changes, sum_left_out
 
-    for change, positions in sorted(changes_of(sources).items()):
+    for change, positions in sorted(sum_changes(sources).items()):
         sys.stderr.write(f"loader: {change}: {positions:,} {'position' if positions == 1 else 'positions'}\n")
-    for kind in left_out_of_all(sources):
+    for kind in sum_left_out(sources):
         sys.stderr.write(f"loader: {kind.describe('positions')}\n")
 
 
-def rule_of(on_bad_data: BadData) -> BadDataRule:
+def parse_bad_data_policy(on_bad_data: BadData) -> BadDataPolicy:
     """Returns the rule for bad data that --on-bad-data stands for. All positions are checked for legality."""
-    from loader.chess.positions.file import BadDataRule
+    from loader.chess.positions.file import BadDataPolicy
 
-    return BadDataRule(on_bad_data.value, every=True)
+    return BadDataPolicy(on_bad_data.value, every=True)
 
 
-def prepared(sources: Sequence[Source], target: PositionFormat, *, lossy: bool, keeps_scores: bool = True) -> None:
+def report_conversion(
+    sources: Sequence[Source], target: PositionFormat, *, lossy: bool, keeps_scores: bool = True
+) -> None:
     """Reports on stderr what the target format loses and makes up, and scores whose unit is not the usual one there.
     Raises UsageError if something is lost and `lossy` is not set.
 
     `keeps_scores` says that scores are written with their numbers unchanged.
     """
-    from loader.chess.tools.convert import change_of
+    from loader.chess.tools.convert import check_conversion
 
-    change = change_of(sources, target, lossy=lossy)
+    change = check_conversion(sources, target, lossy=lossy)
     if change.lost:
         sys.stderr.write(f"loader: left out, {target.name} has no room for it: {', '.join(change.lost)}\n")
     if change.made_up:
@@ -126,7 +128,7 @@ def prepared(sources: Sequence[Source], target: PositionFormat, *, lossy: bool, 
             )
 
 
-def output_of(path: Path | None) -> Path | OutputPipe:
+def open_output(path: Path | None) -> Path | OutputPipe:
     """Returns the output that the user has named: the path of a file, or an open pipe. Raises OSError."""
     from loader.files.pipes import output_pipe
 
@@ -136,23 +138,23 @@ def output_of(path: Path | None) -> Path | OutputPipe:
     return path
 
 
-def file_target(output: Path, to: str | None) -> Target:
+def choose_file_target(output: Path, to: str | None) -> Target:
     """Determines format and compression of an output by its name and --to. Raises UsageError, also for a pipe."""
-    from loader.chess.positions.format import target_of
+    from loader.chess.positions.format import target_from_name
     from loader.files.pipes import is_stream
 
     if is_stream(output):
         raise UsageError(f"{output}: is no file, and this command writes one: write it, then loader convert FILE -o -")
-    return target_of(output, to)
+    return target_from_name(output, to)
 
 
-def target_for(sources: Sequence[Source], output: Path | OutputPipe, to: str | None) -> Target:
+def choose_target(sources: Sequence[Source], output: Path | OutputPipe, to: str | None) -> Target:
     """Determines the format of an output: for a file by its name and --to, for a pipe by --to or else that of the
     inputs. Raises UsageError."""
-    from loader.chess.positions.format import Target, target_of, written_format
+    from loader.chess.positions.format import Target, target_from_name, written_format
 
     if isinstance(output, Path):
-        return target_of(output, to)
+        return target_from_name(output, to)
     formats = list(dict.fromkeys(source.format for source in sources))
     if to is None and len(formats) > 1:
         raise UsageError(
@@ -164,7 +166,7 @@ def target_for(sources: Sequence[Source], output: Path | OutputPipe, to: str | N
     return Target(format)
 
 
-def memory_of(text: str) -> int:
+def parse_memory(text: str) -> int:
     """Parses --memory. Returns bytes. Raises UsageError if they are fewer than 64 MiB."""
     from loader.chess.tools.external_sort.memory import SMALLEST_MEMORY
 

@@ -44,7 +44,7 @@ class Openings:
         """Returns the numbers of the book's positions in the order in which games use them, empty without a book."""
         return () if self.book is None else self.book.order(self.seed)
 
-    def of_game(self, number: int) -> Iterator[chess.Board]:
+    def openings_of_game(self, number: int) -> Iterator[chess.Board]:
         """Yields openings for game `number`, one after another, as candidates. Each of them has legal moves.
 
         The first candidate is the book's position whose turn it is, so that all are used before one is repeated.

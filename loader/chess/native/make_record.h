@@ -30,7 +30,7 @@ inline void write_record(const Entry& entry, Record& record) {
     unsigned flags = position.side | result_bits(entry.result) << kResultShift;
     flags |= unsigned{position.castling} << kRightsShift;
     flags |= std::min<unsigned>(position.rule50, kRecordClock) << kClockShift;
-    flags |= (entry.lacks & kPlyPart) != 0 ? unsigned{kNoPly} : 0U;
+    flags |= (entry.missing_parts & kPlyPart) != 0 ? unsigned{kNoPly} : 0U;
     if constexpr (kChecks) flags |= in_check(position) ? unsigned{kInCheck} : 0U;
     record.flags = static_cast<std::uint16_t>(flags);
 }

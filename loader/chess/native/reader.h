@@ -27,7 +27,7 @@ class PositionReader {
         std::size_t chunk = 0;  // of this reader
         stream::RecordBuffer* records = nullptr;
         std::optional<stream::SourceFault> fault;
-        std::vector<stream::LeftOut> left_out;
+        std::vector<stream::LeftOut> skipped;
     };
 
     [[nodiscard]] virtual std::size_t num_chunks() const = 0;

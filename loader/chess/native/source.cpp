@@ -54,7 +54,7 @@ void PositionSource::decode(std::span<stream::ChunkRead> chunks) const {
         });
         for (std::size_t k = 0; k < readings.size(); ++k) {
             chunks[indices[k]].fault = std::move(readings[k].fault);
-            chunks[indices[k]].left_out = std::move(readings[k].left_out);
+            chunks[indices[k]].left_out = std::move(readings[k].skipped);
         }
     }
     for (std::size_t i = 0; i < chunks.size(); ++i) {

@@ -21,7 +21,7 @@ SETTING = "--format (in Python: format)"
 PACKINGS = {".gz": "gzip", ".zst": "zstd"}
 
 
-def with_packed(*suffixes: str) -> tuple[str, ...]:
+def with_compressed(*suffixes: str) -> tuple[str, ...]:
     """Returns the file endings, each plain and followed by the endings of compressed files (`.gz`, `.zst`, `.bz2`)."""
     return tuple(f"{suffix}{packed}" for suffix in suffixes for packed in READ_ENDINGS)
 
@@ -132,7 +132,7 @@ def piped_format(head: bytes, path: Path, option: str | None = None) -> Position
     return named_format(name)
 
 
-def target_of(path: Path, option: str | None = None) -> Target:
+def target_from_name(path: Path, option: str | None = None) -> Target:
     """Determines format and compression of a file to be written from the ending of its name and the option --to.
 
     Raises UsageError if neither names a format, if they contradict each other, or if the format or compression can't be
@@ -157,7 +157,7 @@ def _named_by(path: Path) -> list[str]:
     return [name for name in names_of_family(FAMILY) if path.name.endswith(tuple(format_by_name(name).SUFFIXES))]
 
 
-def lost(source: PositionFormat, target: PositionFormat) -> Sequence[str]:
+def lost_parts(source: PositionFormat, target: PositionFormat) -> Sequence[str]:
     """Returns the parts of a position (move, ply, castling rights, ...) that the source format has and the target
     format can't store.
 
@@ -167,7 +167,7 @@ def lost(source: PositionFormat, target: PositionFormat) -> Sequence[str]:
     return [part for part in PARTS if part != CHESS960 and part in target.lacks and part not in source.lacks]
 
 
-def made_up(source: PositionFormat, target: PositionFormat) -> Sequence[str]:
+def made_up_parts(source: PositionFormat, target: PositionFormat) -> Sequence[str]:
     """Returns the parts of a position that the target format stores and the source format lacks. They are written with
     the value that a FEN with only a board would give."""
     return [part for part in PARTS if part != CHESS960 and part in source.lacks and part not in target.lacks]
@@ -180,7 +180,7 @@ def refuse_without_moves(path: Path, source: PositionFormat, target: PositionFor
         raise UsageError(f"{path}: {source.name} has no moves, and {target.name} can't be written without")
 
 
-def refuse_unused(comments: PgnComments, formats: Sequence[object]) -> None:
+def refuse_unused_comments(comments: PgnComments, formats: Sequence[object]) -> None:
     """Refuses settings for comments of PGN if none of the formats is PGN. Raises UsageError."""
     has_comments = any(isinstance(format, PositionFormat) and format.comments is not None for format in formats)
     if comments != NO_SETTINGS and not has_comments:

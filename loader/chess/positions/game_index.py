@@ -41,7 +41,7 @@ class Borders:
 
 
 @contextmanager
-def kept_borders(name: str, file: DataFile) -> Iterator[Borders]:
+def saved_borders(name: str, file: DataFile) -> Iterator[Borders]:
     """Yields the chunk borders from the index of `file`, or None if the index is missing or belongs to other content.
     When the context ends, saves the borders that the caller has set."""
     if file.size < SMALLEST:

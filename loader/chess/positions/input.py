@@ -23,17 +23,17 @@ from loader.chess.positions.entry import Entry, entry_of
 from loader.chess.positions.file import (
     KEPT,
     LINES_AT_ONCE,
-    BadDataRule,
-    Judged,
-    error_of,
-    fault_behind,
-    left_out_of,
+    BadDataPolicy,
+    ChunkCheck,
+    error_from_fault,
+    fault_of_walk,
     open_file,
+    parse_left_out,
     raise_fault,
 )
-from loader.chess.positions.format import PositionFormat, input_format, refuse_unused
+from loader.chess.positions.format import PositionFormat, input_format, refuse_unused_comments
 from loader.chess.positions.pgn_comments import NO_SETTINGS, PgnComments
-from loader.chess.positions.units import FoundBlock, UnitBlock, block_of, joined
+from loader.chess.positions.units import NativeBlock, UnitBlock, block_of, concatenate
 from loader.errors import DataChangedError, DataError, UsageError
 from loader.files.identity import DataFile, identify
 from loader.files.pipes import input_of
@@ -46,11 +46,11 @@ T = TypeVar("T")
 Tick = Callable[[int, int], None]  # reports progress: bytes done, bytes in all (0: not known); may raise to stop
 Changes = Counter[str]  # number of positions that were changed while they were written, by the kind of change
 # Units, what was left out, whether a unit lost some of its entries, and counts of missing scores by the reason.
-_FoundUnits = tuple[FoundBlock, list[tuple[Any, ...]], bool, list[tuple[str, int]]]
+_FoundUnits = tuple[NativeBlock, list[tuple[Any, ...]], bool, list[tuple[str, int]]]
 Piece = tuple["SourceFile", int]  # a chunk: the file that reads it, and its number in that file
 
 
-def silent(_done: int, _all: int) -> None:
+def ignore_progress(_done: int, _all: int) -> None:
     """Reports no progress. The default `Tick`."""
 
 
@@ -104,7 +104,7 @@ class SourceFile:
     format: PositionFormat
     opened: _native.EntryFile
     known: DataFile | None = None  # the file as it was identified; None: a chunk of a pipe
-    rule: BadDataRule = KEPT
+    rule: BadDataPolicy = KEPT
     scale: float = 1.0  # factor of the scores, applied when entries are written
     changes: Changes = field(default_factory=Counter, compare=False)
     left_out: LeftOutChunks = field(default_factory=LeftOutChunks, compare=False)
@@ -137,25 +137,25 @@ class SourceFile:
         """Returns the units of a chunk, as `read_units`, and how many entries have no score, by the reason."""
         found, kinds, cuts_units, unscored = cast(_FoundUnits, _native.read_units(self.opened, chunk))
         if self._is_skipped(chunk, found[3], int(found[2].sum())):
-            return joined([]), Counter()
+            return concatenate([]), Counter()
         block = block_of(found)
-        self.left_out.record(self.first_chunk + chunk, left_out_of(kinds))
+        self.left_out.record(self.first_chunk + chunk, parse_left_out(kinds))
         reasons = Counter(dict(unscored))
         if not cuts_units:
             return block, reasons
         writer = self.format.make_writer()
         self.copy_to(chunk, writer)
         writer.finish()
-        return units_of_file(self.format, writer.take()), reasons
+        return split_into_units(self.format, writer.take()), reasons
 
     def walk(self, chunk: int) -> _native.ChunkWalk | None:
         """Starts decoding a chunk. Returns None if the whole chunk is left out because it is damaged."""
         walk = _native.ChunkWalk(self.opened, chunk)
         if self.rule.skips:
             samples = walk.count()  # the chunk's entries before damage may be garbage, so the whole chunk is skipped
-            if self._is_skipped(chunk, fault_behind(walk), samples):
+            if self._is_skipped(chunk, fault_of_walk(walk), samples):
                 return None
-            self.left_out.record(self.first_chunk + chunk, left_out_of(walk.left_out))
+            self.left_out.record(self.first_chunk + chunk, parse_left_out(walk.left_out))
             walk.rewind()
         return walk
 
@@ -179,13 +179,13 @@ class SourceFile:
         """Returns the number of entries in a chunk, up to damage."""
         return _native.ChunkWalk(self.opened, chunk).count()
 
-    def judged(self, chunk: int) -> Judged:
+    def check_chunk(self, chunk: int) -> ChunkCheck:
         """Counts the legal and the illegal entries of a chunk, up to damage."""
         walk = _native.ChunkWalk(self.opened, chunk)
-        entries, fault = walk.count(), fault_behind(walk)
-        kinds = left_out_of(walk.left_out)
+        entries, fault = walk.count(), fault_of_walk(walk)
+        kinds = parse_left_out(walk.left_out)
         illegal = tuple(Illegal(each.kind, each.samples, each.offset, each.reason) for each in kinds)
-        return Judged(entries, illegal, None if fault is None else error_of(fault))
+        return ChunkCheck(entries, illegal, None if fault is None else error_from_fault(fault))
 
     def lines(self, chunk: int, limit: int | None = None) -> Iterator[bytes]:
         """Yields the entries of a chunk, `limit` at most, as blocks of text lines: FEN, move, score, ply and result,
@@ -197,7 +197,7 @@ class SourceFile:
             left = None if left is None else left - block.count(b"\n")
             yield block
         if left != 0:
-            raise_fault(fault_behind(walk))
+            raise_fault(fault_of_walk(walk))
 
     def entries(self, chunk: int) -> Iterator[Entry]:
         """Yields the entries of a chunk. Raises DataError at damage, after the entries before the damage."""
@@ -218,7 +218,7 @@ def open_sources(
     given: str | None = None,
     *,
     needed: Sequence[str] = (),
-    rule: BadDataRule = KEPT,
+    rule: BadDataPolicy = KEPT,
     comments: PgnComments = NO_SETTINGS,
 ) -> list[SourceFile]:
     """Opens files that a command reads more than once. Pipes are refused.
@@ -235,7 +235,7 @@ def open_sources(
             )
     files = identify([each.path for each in inputs])
     sources = [open_source(file, given, needed=needed, rule=rule, comments=comments) for file in files]
-    refuse_unused(comments, [source.format for source in sources])
+    refuse_unused_comments(comments, [source.format for source in sources])
     return sources
 
 
@@ -244,7 +244,7 @@ def open_source(
     option: str | None,
     *,
     needed: Sequence[str],
-    rule: BadDataRule = KEPT,
+    rule: BadDataPolicy = KEPT,
     indexed: bool = True,
     scale: float = 1.0,
     comments: PgnComments = NO_SETTINGS,
@@ -265,8 +265,8 @@ def whole_size(sources: Sequence[Source]) -> int:
     return sum(sizes) if all(sizes) else 0
 
 
-def all_units(
-    sources: Sequence[Source], target: PositionFormat, threads: int, tick: Tick = silent
+def read_all_units(
+    sources: Sequence[Source], target: PositionFormat, threads: int, tick: Tick = ignore_progress
 ) -> Iterator[UnitBlock]:
     """Yields the positions of all sources, one source after another, as units of the target format. Reports progress to
     `tick`. Raises DataError."""
@@ -282,34 +282,36 @@ def all_units(
 def units_of(source: Source, target: PositionFormat, threads: int) -> Iterator[tuple[UnitBlock, int]]:
     """Yields the positions of a source as blocks of units of the target format, each with the number of bytes of the
     source that are done after it. Raises DataError."""
-    for block, following in units_from(source, target, threads):
+    for block, following in read_units_from(source, target, threads):
         yield block, source.offset(following)
     source.check_end()
 
 
-def units_from(source: Source, target: PositionFormat, threads: int, first: int = 0) -> Iterator[tuple[UnitBlock, int]]:
+def read_units_from(
+    source: Source, target: PositionFormat, threads: int, first: int = 0
+) -> Iterator[tuple[UnitBlock, int]]:
     """Yields the positions of a source from chunk `first` on, as blocks of units of the target format, each with the
     number of the chunk that follows. Raises DataError."""
 
     def units(pieces: Sequence[Piece]) -> tuple[UnitBlock, Changes]:
-        if (unchanged := _unchanged(source, target, pieces)) is not None:
+        if (unchanged := _read_unchanged(source, target, pieces)) is not None:
             return unchanged
-        encoded, changes = _encoded(pieces, target)
-        return units_of_file(target, encoded), changes
+        encoded, changes = _encode(pieces, target)
+        return split_into_units(target, encoded), changes
 
-    return _by_chunks(source, target, threads, first, units)
+    return _convert_groups(source, target, threads, first, units)
 
 
-def bytes_from(source: Source, target: PositionFormat, threads: int) -> Iterator[tuple[bytes, int]]:
+def read_encoded_from(source: Source, target: PositionFormat, threads: int) -> Iterator[tuple[bytes, int]]:
     """Yields the positions of a source as bytes of the target format, each block with the number of the chunk that
     follows. The target must be a format without chunk headers."""
 
     def data(pieces: Sequence[Piece]) -> tuple[bytes, Changes]:
-        if (unchanged := _unchanged(source, target, pieces)) is not None:
+        if (unchanged := _read_unchanged(source, target, pieces)) is not None:
             return unchanged[0].bytes.tobytes(), unchanged[1]
-        return _encoded(pieces, target)
+        return _encode(pieces, target)
 
-    return _by_chunks(source, target, threads, 0, data)
+    return _convert_groups(source, target, threads, 0, data)
 
 
 def map_sources(
@@ -323,7 +325,7 @@ def map_sources(
         source.check_end()
 
 
-def parted_by_chunks(source: PositionFormat, target: PositionFormat) -> bool:
+def converts_by_chunk(source: PositionFormat, target: PositionFormat) -> bool:
     """Tells whether chunks of a source format can be converted one by one, without cutting a game of the target format
     in two.
 
@@ -333,13 +335,13 @@ def parted_by_chunks(source: PositionFormat, target: PositionFormat) -> bool:
     return not target.keeps_games or source.keeps_games or MOVE in source.lacks
 
 
-def _together(source: PositionFormat, target: PositionFormat) -> int:
+def _chunks_per_group(source: PositionFormat, target: PositionFormat) -> int:
     """Returns the number of chunks that are converted together. A game that goes on after the last of them is cut in
     two, so there are 16 where a chunk may end within a game."""
-    return 1 if source == target or parted_by_chunks(source, target) else 16
+    return 1 if source == target or converts_by_chunk(source, target) else 16
 
 
-def _by_chunks(
+def _convert_groups(
     source: Source,
     target: PositionFormat,
     threads: int,
@@ -349,7 +351,7 @@ def _by_chunks(
     """Applies `done` to groups of chunks that are converted together, on several threads. Yields each result with the
     number of the chunk that follows. Adds the counted changes to the source."""
     chunks = source.chunks(first)
-    groups = iter(lambda: list(islice(chunks, _together(source.format, target))), [])
+    groups = iter(lambda: list(islice(chunks, _chunks_per_group(source.format, target))), [])
     behind = first
     for (found, changes), count in map_in_order(lambda pieces: (done(pieces), len(pieces)), groups, threads):
         source.changes.update(changes)
@@ -357,7 +359,9 @@ def _by_chunks(
         yield found, behind
 
 
-def _unchanged(source: Source, target: PositionFormat, pieces: Sequence[Piece]) -> tuple[UnitBlock, Changes] | None:
+def _read_unchanged(
+    source: Source, target: PositionFormat, pieces: Sequence[Piece]
+) -> tuple[UnitBlock, Changes] | None:
     """Returns the units of a chunk as encoded in the file, with the changes to report, if the target format and the
     scores are the same. Returns None if entries must be converted."""
     if source.format != target:
@@ -374,7 +378,7 @@ def _missing_scores(reasons: Counter[str]) -> Changes:
     return Counter({f"no score, {reason}": count for reason, count in reasons.items()})
 
 
-def _encoded(pieces: Sequence[Piece], target: PositionFormat) -> tuple[bytes, Changes]:
+def _encode(pieces: Sequence[Piece], target: PositionFormat) -> tuple[bytes, Changes]:
     writer = target.make_writer()
     changes = Changes()
     for file, chunk in pieces:
@@ -384,12 +388,12 @@ def _encoded(pieces: Sequence[Piece], target: PositionFormat) -> tuple[bytes, Ch
     return writer.take(), changes
 
 
-def units_of_file(target: PositionFormat, encoded: bytes) -> UnitBlock:
+def split_into_units(target: PositionFormat, encoded: bytes) -> UnitBlock:
     """Splits a file's bytes, as a writer of the target format made them, into units."""
     return block_of(_native.cut_units(target.codec, np.frombuffer(encoded, np.uint8)))
 
 
-def expected_bytes(sources: Sequence[Source], target: PositionFormat) -> int:
+def estimate_bytes(sources: Sequence[Source], target: PositionFormat) -> int:
     """Estimates the size in bytes of the sources in the target format, from the first chunk of each file. Pipes count
     as 0 bytes. Raises DataError for damage in the first chunk of a file that has the target format already."""
     total = 0.0
@@ -408,12 +412,12 @@ def expected_bytes(sources: Sequence[Source], target: PositionFormat) -> int:
     return int(total)
 
 
-def changes_of(sources: Sequence[Source]) -> Changes:
+def sum_changes(sources: Sequence[Source]) -> Changes:
     """Returns how many positions of all sources were changed while they were written, by the kind of change."""
     return sum((source.changes for source in sources), Changes())
 
 
-def left_out_of_all(sources: Sequence[Source]) -> Sequence[LeftOut]:
+def sum_left_out(sources: Sequence[Source]) -> Sequence[LeftOut]:
     """Returns what was left out of all sources, by kind."""
     return total(kind for source in sources for kind in source.left_out.totals())
 

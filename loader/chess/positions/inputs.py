@@ -11,8 +11,8 @@ from pathlib import Path
 
 from loader import _native
 from loader.chess.positions.entry import Entry
-from loader.chess.positions.file import KEPT, BadDataRule
-from loader.chess.positions.format import PositionFormat, piped_format, refuse_unused
+from loader.chess.positions.file import KEPT, BadDataPolicy
+from loader.chess.positions.format import PositionFormat, piped_format, refuse_unused_comments
 from loader.chess.positions.input import Changes, Piece, Source, SourceFile, open_source
 from loader.chess.positions.pgn_comments import NO_SETTINGS, PgnComments
 from loader.errors import DataError, UsageError
@@ -35,7 +35,7 @@ class PipedSource:
         format: PositionFormat,
         *,
         needed: Sequence[str],
-        rule: BadDataRule = KEPT,
+        rule: BadDataPolicy = KEPT,
         scale: float = 1.0,
     ) -> None:
         """Wraps a pipe. `needed` lists parts of an entry without which it counts as damage. `scale` multiplies scores
@@ -119,7 +119,7 @@ def open_inputs(
     option: str | None = None,
     *,
     needed: Sequence[str] = (),
-    rule: BadDataRule = KEPT,
+    rule: BadDataPolicy = KEPT,
     indexed: bool = True,
     scale: float = 1.0,
     comments: PgnComments = NO_SETTINGS,
@@ -143,7 +143,7 @@ def open_inputs(
         )
         for each in inputs
     ]
-    refuse_unused(comments, [source.format for source in sources])
+    refuse_unused_comments(comments, [source.format for source in sources])
     return sources
 
 
@@ -152,7 +152,7 @@ def open_input(
     option: str | None = None,
     *,
     needed: Sequence[str] = (),
-    rule: BadDataRule = KEPT,
+    rule: BadDataPolicy = KEPT,
     indexed: bool = True,
     comments: PgnComments = NO_SETTINGS,
 ) -> Source:
@@ -174,7 +174,7 @@ def _open_pipe(
     path: Path,
     option: str | None,
     needed: Sequence[str],
-    rule: BadDataRule,
+    rule: BadDataPolicy,
     scale: float,
     comments: PgnComments,
 ) -> PipedSource:

@@ -29,7 +29,7 @@ FIRST: Sequence[int] = (-1, 0)  # state before the first unit of a file: last pl
 
 Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.uint64]
-FoundBlock = tuple[Bytes, Numbers, npt.NDArray[np.uint32], Fault | None]  # returned by native functions
+NativeBlock = tuple[Bytes, Numbers, npt.NDArray[np.uint32], Fault | None]  # returned by native functions
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class UnitBlock:
         return UnitBlock(self.bytes[first:last], self.ends[begin:end] - np.uint64(first), self.entries[begin:end])
 
 
-def joined(blocks: Sequence[UnitBlock]) -> UnitBlock:
+def concatenate(blocks: Sequence[UnitBlock]) -> UnitBlock:
     """Concatenates blocks of units."""
     if not blocks:
         return UnitBlock(np.empty(0, np.uint8), np.empty(0, np.uint64), np.empty(0, np.uint32))
@@ -81,12 +81,12 @@ def joined(blocks: Sequence[UnitBlock]) -> UnitBlock:
 def block_of(found: object) -> UnitBlock:
     """Converts the tuple that a native function returns to a block. Raises DataError for damage at which the function
     stopped."""
-    data, ends, entries, fault = cast(FoundBlock, found)
+    data, ends, entries, fault = cast(NativeBlock, found)
     raise_fault(fault)
     return UnitBlock(data, ends, entries)
 
 
-def begins_of_games(
+def find_game_starts(
     format: PositionFormat, block: UnitBlock, before: Sequence[int]
 ) -> tuple[npt.NDArray[np.bool_], Sequence[int]]:
     """Determines which units begin a new game. Returns a boolean for each unit, and the state to pass as `before` for

@@ -6,24 +6,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from loader.chess.positions.file import Judged
-from loader.chess.positions.input import Piece, Source, Tick, silent
+from loader.chess.positions.file import ChunkCheck
+from loader.chess.positions.input import Piece, Source, Tick, ignore_progress
 from loader.errors import DataError
 from loader.formats.file_tools import Illegal, Verdict
 from loader.formats.parallel import map_in_order
 
 
-def verify(source: Source, threads: int = 1, tick: Tick = silent) -> Verdict:
+def verify(source: Source, threads: int = 1, tick: Tick = ignore_progress) -> Verdict:
     """Decodes every entry of a source, up to the first damage, and counts legal and illegal ones. The source must be
     opened with the rule COUNTED."""
 
-    def judge(piece: Piece) -> Judged:
+    def judge(piece: Piece) -> ChunkCheck:
         file, chunk = piece
-        return file.judged(chunk)
+        return file.check_chunk(chunk)
 
-    def chunks() -> Iterator[Judged]:
-        for chunk, judged in enumerate(map_in_order(judge, source.chunks(), threads)):
-            yield judged
+    def chunks() -> Iterator[ChunkCheck]:
+        for chunk, check_chunk in enumerate(map_in_order(judge, source.chunks(), threads)):
+            yield check_chunk
             tick(source.offset(chunk + 1), source.size)
         source.check_end()
 
@@ -45,7 +45,7 @@ def dump(source: Source, limit: int | None = None) -> Iterator[bytes]:
     source.check_end()
 
 
-def _verdict(file: str, chunks: Iterable[Judged]) -> Verdict:
+def _verdict(file: str, chunks: Iterable[ChunkCheck]) -> Verdict:
     """Sums up the numbers of all chunks into a verdict on the file, up to the first damage. Damage may be part of a
     chunk's numbers or be raised by the iterator."""
     entries, kinds = 0, dict[str, Illegal]()

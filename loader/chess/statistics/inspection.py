@@ -9,8 +9,8 @@ from queue import Empty, SimpleQueue
 
 from loader import _native
 from loader.chess.filters import FilterConfig, needed_parts
-from loader.chess.positions.file import KEPT, BadDataRule
-from loader.chess.positions.input import Piece, Source, Tick, silent
+from loader.chess.positions.file import KEPT, BadDataPolicy
+from loader.chess.positions.input import Piece, Source, Tick, ignore_progress
 from loader.chess.positions.inputs import open_input
 from loader.chess.positions.pgn_comments import NO_SETTINGS, PgnComments
 from loader.chess.statistics.filter_counts import FilterCount, NamedFilter, count_left, filters_to_count
@@ -26,7 +26,7 @@ def open_inspected(
     filters: FilterConfig | None,
     option: str | None = None,
     comments: PgnComments = NO_SETTINGS,
-    rule: BadDataRule = KEPT,
+    rule: BadDataPolicy = KEPT,
 ) -> Source:
     """Opens a file or pipe whose positions are to be counted.
 
@@ -54,7 +54,7 @@ def inspect_source(
     DataError at damage, with the number of good entries before it.
     """
     inspection = _Inspection(source, filters_to_count(filters, seed))
-    inspection.run(threads, tick or silent)
+    inspection.run(threads, tick or ignore_progress)
     format = source.format
     unit = format.units.removesuffix("s") if format.keeps_games else None
     size = source.size or source.offset(inspection.chunks)

@@ -9,20 +9,20 @@ from pathlib import Path
 
 import numpy as np
 
-from loader.chess.positions.format import PositionFormat, Target, lost, made_up, refuse_without_moves
+from loader.chess.positions.format import PositionFormat, Target, lost_parts, made_up_parts, refuse_without_moves
 from loader.chess.positions.input import (
     Source,
     Tick,
-    all_units,
-    bytes_from,
-    expected_bytes,
+    estimate_bytes,
+    ignore_progress,
+    read_all_units,
+    read_encoded_from,
+    read_units_from,
     refuse_empty,
-    silent,
-    units_from,
     whole_size,
 )
-from loader.chess.positions.output import Output, check_free
-from loader.chess.positions.units import UnitBlock, joined
+from loader.chess.positions.output import Output, check_output
+from loader.chess.positions.units import UnitBlock, concatenate
 from loader.chess.tools.random_keys import Draws
 from loader.errors import UsageError
 from loader.files.pipes import OutputPipe
@@ -36,21 +36,21 @@ class Change:
     made_up: Sequence[str]
 
 
-def change_of(sources: Sequence[Source], target: PositionFormat, *, lossy: bool) -> Change:
+def check_conversion(sources: Sequence[Source], target: PositionFormat, *, lossy: bool) -> Change:
     """Determines what a conversion to the target format loses and makes up. Raises UsageError if something would be
     lost and `lossy` is not set, or if the target needs moves that a source does not have."""
     for source in sources:
         refuse_without_moves(source.path, source.format, target)
-    gone = list(dict.fromkeys(part for source in sources for part in lost(source.format, target)))
+    gone = list(dict.fromkeys(part for source in sources for part in lost_parts(source.format, target)))
     if gone and not lossy:
-        names = ", ".join(dict.fromkeys(source.format.name for source in sources if lost(source.format, target)))
+        names = ", ".join(dict.fromkeys(source.format.name for source in sources if lost_parts(source.format, target)))
         raise UsageError(f"{target.name} has no room for what {names} has: {', '.join(gone)}; --lossy leaves it out")
-    new = list(dict.fromkeys(part for source in sources for part in made_up(source.format, target)))
+    new = list(dict.fromkeys(part for source in sources for part in made_up_parts(source.format, target)))
     return Change(gone, new)
 
 
 def convert(
-    sources: Sequence[Source], target: Target, output: Path | OutputPipe, threads: int = 1, tick: Tick = silent
+    sources: Sequence[Source], target: Target, output: Path | OutputPipe, threads: int = 1, tick: Tick = ignore_progress
 ) -> None:
     """Writes all entries of the sources in the target format, one source after another.
 
@@ -58,7 +58,7 @@ def convert(
     each source. Raises DataError at damage and for an entry that the target can't store, OSError, UsageError.
     """
     refuse_empty(sources)
-    _check_free(output, expected_bytes(sources, target.format))
+    _check_output(output, estimate_bytes(sources, target.format))
     whole, before = whole_size(sources), 0
     with Output(output, target) as out:
         for source in sources:
@@ -72,11 +72,11 @@ def convert(
 def _convert_file(source: Source, target: PositionFormat, out: Output, threads: int) -> Iterator[int]:
     """Writes the entries of a source. Yields the number of its bytes that are done, after every block."""
     if target.chunk_header is not None:
-        for block, chunk in units_from(source, target, threads):
+        for block, chunk in read_units_from(source, target, threads):
             out.write(block)
             yield source.offset(chunk)
     else:
-        for data, chunk in bytes_from(source, target, threads):
+        for data, chunk in read_encoded_from(source, target, threads):
             out.write_encoded(data)
             yield source.offset(chunk)
     source.check_end()
@@ -85,7 +85,7 @@ def _convert_file(source: Source, target: PositionFormat, out: Output, threads: 
 def write_units(blocks: Iterable[UnitBlock], target: Target, output: Path | OutputPipe, needed: int = 0) -> int:
     """Writes blocks of units to a file or pipe, and returns the number of their entries. Checks first that the disk has
     `needed` bytes free. Raises OSError, UsageError."""
-    _check_free(output, needed)
+    _check_output(output, needed)
     with Output(output, target) as out:
         for block in blocks:
             out.write(block)
@@ -93,19 +93,19 @@ def write_units(blocks: Iterable[UnitBlock], target: Target, output: Path | Outp
     return out.entries
 
 
-def _check_free(output: Path | OutputPipe, needed: int) -> None:
+def _check_output(output: Path | OutputPipe, needed: int) -> None:
     """Checks that an output file can be written, and accepts every pipe. Raises UsageError if the file's name is taken,
     OSError if the disk has less than `needed` bytes left."""
     if isinstance(output, Path):
-        check_free(output, needed)
+        check_output(output, needed)
 
 
 def first_units(
-    sources: Sequence[Source], target: PositionFormat, count: int, tick: Tick = silent
+    sources: Sequence[Source], target: PositionFormat, count: int, tick: Tick = ignore_progress
 ) -> Iterator[UnitBlock]:
     """Yields the first `count` units of all sources."""
     left = count
-    for block in all_units(sources, target, 1, tick):
+    for block in read_all_units(sources, target, 1, tick):
         yield block.part(0, min(left, len(block)))
         left -= len(block)
         if left <= 0:
@@ -113,7 +113,12 @@ def first_units(
 
 
 def sampled_units(
-    sources: Sequence[Source], target: PositionFormat, count: int, seed: int, threads: int = 1, tick: Tick = silent
+    sources: Sequence[Source],
+    target: PositionFormat,
+    count: int,
+    seed: int,
+    threads: int = 1,
+    tick: Tick = ignore_progress,
 ) -> UnitBlock:
     """Draws `count` units of all sources at random, each as likely as any other, and returns them in the order of the
     input. Returns all units if there are fewer.
@@ -121,14 +126,14 @@ def sampled_units(
     The units with the smallest random numbers are kept, so memory holds about twice `count` units at most.
     """
     draws = Draws(seed)
-    keys, kept = np.empty(0, np.uint64), joined([])
-    for block in all_units(sources, target, threads, tick):
+    keys, kept = np.empty(0, np.uint64), concatenate([])
+    for block in read_all_units(sources, target, threads, tick):
         drawn = draws.next(len(block))
         chosen = np.arange(len(block)) if len(kept) < count else np.flatnonzero(drawn < keys.max())
         if not len(chosen):
             continue
         keys = np.concatenate([keys, drawn[chosen]])
-        kept = joined([kept, block.take(chosen)])
+        kept = concatenate([kept, block.take(chosen)])
         if len(kept) > count:
             best = np.sort(np.argsort(keys, kind="stable")[:count])
             keys, kept = keys[best], kept.take(best)

@@ -22,9 +22,9 @@ from loader.chess.positions.input import (
     Piece,
     Source,
     Tick,
-    expected_bytes,
+    estimate_bytes,
+    ignore_progress,
     refuse_empty,
-    silent,
     whole_size,
 )
 from loader.chess.positions.units import UnitBlock
@@ -38,7 +38,7 @@ _Passing = tuple[int, int, UnitBlock, Changes]
 
 
 @dataclass(frozen=True)
-class Passed:
+class FilterResult:
     """The numbers of positions that were read and that passed the filters."""
 
     read: int
@@ -55,10 +55,10 @@ def filter_positions(
     filters: FilterConfig,
     seed: int,
     threads: int = 1,
-    tick: Tick = silent,
+    tick: Tick = ignore_progress,
     *,
     marks: bool = False,
-) -> Passed:
+) -> FilterResult:
     """Writes the positions that pass the filters, in the order of the input. Positions whose format stays the same keep
     their bytes.
 
@@ -70,7 +70,7 @@ def filter_positions(
     refuse_lacking(sources, filters)
     refuse_empty(sources)
     passing = PassingUnits(sources, target.format, filters, seed, threads, tick, marks=marks)
-    write_units(passing, target, output, expected_bytes(sources, target.format))
+    write_units(passing, target, output, estimate_bytes(sources, target.format))
     return passing.passed
 
 
@@ -84,9 +84,9 @@ class PassingUnits:
     filters: FilterConfig
     seed: int
     threads: int = 1
-    tick: Tick = silent
+    tick: Tick = ignore_progress
     marks: bool = False
-    passed: Passed = field(default_factory=lambda: Passed(0, 0))
+    passed: FilterResult = field(default_factory=lambda: FilterResult(0, 0))
 
     def __iter__(self) -> Iterator[UnitBlock]:
         """Filters all chunks on several threads. Yields the passing units of each chunk, in order."""
@@ -103,7 +103,7 @@ class PassingUnits:
             for behind, (entries, kept, block, changes) in enumerate(map_in_order(one, work, self.threads), 1):
                 source.changes.update(changes)
                 yield block
-                self.passed = Passed(self.passed.read + entries, self.passed.kept + kept)
+                self.passed = FilterResult(self.passed.read + entries, self.passed.kept + kept)
                 self.tick(before + source.offset(behind), whole)
             source.check_end()
             before, chunks = before + source.offset(behind), chunks + behind

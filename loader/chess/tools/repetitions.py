@@ -21,8 +21,8 @@ import numpy.typing as npt
 from loader import _native
 from loader.chess.positions.input import SourceFile, map_sources
 from loader.chess.positions.units import Numbers
-from loader.chess.tools.external_sort.nameless_file import NamelessFile
 from loader.chess.tools.external_sort.row_spill import BUCKETS, Rows, RowSpill
+from loader.chess.tools.external_sort.unnamed_file import UnnamedFile
 from loader.errors import DataError
 
 _WORDS = 4  # 64-bit words of a key; the last one holds the position's number above _NUMBER_BIT
@@ -58,7 +58,7 @@ class Repetitions:
 
     def __enter__(self) -> Self:
         self._keys, self._repeated = (
-            RowSpill(self._files.enter_context(NamelessFile(self._folder)), words) for words in (_WORDS, 1)
+            RowSpill(self._files.enter_context(UnnamedFile(self._folder)), words) for words in (_WORDS, 1)
         )
         return self
 
@@ -106,7 +106,7 @@ class Repetitions:
             return together
 
         def keys(file: int, chunk: int) -> Rows:
-            return keys_of(sources[file], chunk)
+            return read_keys(sources[file], chunk)
 
         for file, chunk, rows in map_sources(keys, sources, limits.threads):
             if waiting and held + len(rows) > limits.rows:
@@ -125,7 +125,7 @@ class Repetitions:
         """Finds repetitions among the keys of a bucket. A bucket with more than `most` keys is first divided into finer
         buckets on disk, by the next bits of the hash."""
         if spill.count(bucket) > most and shift > 0:
-            with NamelessFile(self._folder) as file:
+            with UnnamedFile(self._folder) as file:
                 finer = RowSpill(file, _WORDS)
                 for rows in spill.parts(bucket, most):
                     finer.add(rows, _bucket_of(rows, shift - _BITS))
@@ -145,7 +145,7 @@ class Repetitions:
             self._repeated.add(numbers[:, None], numbers * np.uint64(BUCKETS) // np.uint64(self.positions))
 
 
-def keys_of(source: SourceFile, chunk: int) -> Rows:
+def read_keys(source: SourceFile, chunk: int) -> Rows:
     """Returns the sorting keys of a chunk's positions, [positions, 4] uint64."""
     writer = _native.KeyWriter()
     source.copy_to(chunk, writer)

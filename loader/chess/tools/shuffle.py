@@ -15,14 +15,21 @@ from functools import partial
 from pathlib import Path
 
 from loader.chess.positions.format import Target
-from loader.chess.positions.input import SourceFile, Tick, expected_bytes, refuse_empty, silent, units_from
-from loader.chess.positions.output import check_free, framed, packed
+from loader.chess.positions.input import (
+    SourceFile,
+    Tick,
+    estimate_bytes,
+    ignore_progress,
+    read_units_from,
+    refuse_empty,
+)
+from loader.chess.positions.output import add_chunk_headers, check_output, packed
 from loader.chess.positions.pgn_comments import NO_SETTINGS
-from loader.chess.positions.units import Numbers, UnitBlock, joined
-from loader.chess.tools.external_sort.kept_file import KeptFile
+from loader.chess.positions.units import Numbers, UnitBlock, concatenate
 from loader.chess.tools.external_sort.memory import SMALLEST_MEMORY, anonymous_memory
-from loader.chess.tools.external_sort.nameless_file import NamelessFile
-from loader.chess.tools.external_sort.spill import BITS, BUCKETS, GATHERED, HEADER, Buckets, Spill, by_draw
+from loader.chess.tools.external_sort.resumable_file import ResumableFile
+from loader.chess.tools.external_sort.spill import BITS, BUCKETS, GATHERED, HEADER, Buckets, Spill, sort_by_draw
+from loader.chess.tools.external_sort.unnamed_file import UnnamedFile
 from loader.chess.tools.random_keys import Draws
 from loader.errors import DataError, InterruptedBySignalError, UsageError
 from loader.files.delivery import deliver_new, is_delivered
@@ -54,7 +61,7 @@ def shuffle(
     seed: int,
     memory: int,
     threads: int = 1,
-    tick: Tick = silent,
+    tick: Tick = ignore_progress,
 ) -> int:
     """Writes all units of the sources in a random order, and returns the number of their entries.
 
@@ -64,10 +71,10 @@ def shuffle(
     """
     refuse_empty(sources)
     held, threads = _limits(memory, threads)
-    size, whole = expected_bytes(sources, target.format), sum(source.size for source in sources)
+    size, whole = estimate_bytes(sources, target.format), sum(source.size for source in sources)
     spilled = 0 if size < held else max(2 * size - bytes_begun(output), 0)
     if not is_begun(output):
-        check_free(output, size + spilled)
+        check_output(output, size + spilled)
     with WorkFile(output, _settings(sources, target, seed), _START) as work, _kept_work(work):
         if work.done:
             work.remove()
@@ -80,12 +87,12 @@ def shuffle(
             def report(bucket: int) -> None:
                 tick(whole + whole * bucket // BUCKETS, 2 * whole)
 
-            return packed(framed(_in_order(of_bucket, report), target.format), target)
+            return packed(add_chunk_headers(_in_order(of_bucket, report), target.format), target)
 
         if is_delivered(work, blocks):
             work.remove()
             return entries
-        check_free(output, 0)
+        check_output(output, 0)
         deliver_new(work, blocks)
         return entries
 
@@ -128,7 +135,7 @@ def _into_buckets(
     """Sorts all units into buckets: in memory if all fit there, else in the work file. Continues after the batches that
     the work file has already. Returns a function that yields the sorted units of a bucket, and the number of entries in
     all buckets."""
-    file = KeptFile(work)
+    file = ResumableFile(work)
     spill = Spill(file)
     for source, left_out in zip(sources, work.state[_LEFT_OUT], strict=False):
         source.left_out.add_json(left_out)
@@ -153,14 +160,14 @@ def _in_order(of_bucket: OfBucket, report: Callable[[int], None]) -> Iterator[Un
         for block in of_bucket(bucket):
             rest = block
             while len(rest) >= missing:
-                yield joined([*waiting, rest.part(0, missing)])
+                yield concatenate([*waiting, rest.part(0, missing)])
                 rest = rest.part(missing, len(rest))
                 waiting, missing = [], BLOCK
                 report(bucket)
             if len(rest):
                 waiting.append(rest)
                 missing -= len(rest)
-    yield joined(waiting)
+    yield concatenate(waiting)
     report(BUCKETS)
 
 
@@ -188,7 +195,7 @@ def _batches(
     size, whole = 0, sum(source.size for source in sources)
     before = sum(source.size for source in sources[:file])
     for number, source in enumerate(sources[file:], file):
-        for block, following in units_from(source, target.format, threads, first):
+        for block, following in read_units_from(source, target.format, threads, first):
             more = len(block.bytes) + HEADER * len(block)
             if blocks and size + more > held:
                 yield _in_buckets(blocks), dict(state)
@@ -217,9 +224,9 @@ def _of_bucket(spill: Spill, folder: Path, shift: int, held: int, bucket: int) -
     """Yields the units of a bucket on disk in the order of their random numbers. A bucket of more than `held` bytes is
     first divided into finer buckets, by the next bits of the numbers."""
     if spill.size(bucket) <= held or shift == 0:
-        yield from by_draw(spill.read(bucket))
+        yield from sort_by_draw(spill.read(bucket))
         return
-    with NamelessFile(folder) as file:
+    with UnnamedFile(folder) as file:
         finer = Spill(file)
         for drawn in spill.parts(bucket, held):
             finer.add(Buckets.of_drawn(drawn, shift - BITS))
@@ -229,4 +236,4 @@ def _of_bucket(spill: Spill, folder: Path, shift: int, held: int, bucket: int) -
 
 def _of_bucket_held(batch: Buckets, bucket: int) -> Iterator[UnitBlock]:
     """Yields the units of a bucket in memory in the order of their random numbers."""
-    return by_draw(batch.drawn(bucket))
+    return sort_by_draw(batch.drawn(bucket))

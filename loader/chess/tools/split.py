@@ -11,9 +11,16 @@ import numpy as np
 import numpy.typing as npt
 
 from loader.chess.positions.format import Target
-from loader.chess.positions.input import SourceFile, Tick, expected_bytes, refuse_empty, silent, units_from
-from loader.chess.positions.output import Output, check_free
-from loader.chess.positions.units import FIRST, UnitBlock, begins_of_games
+from loader.chess.positions.input import (
+    SourceFile,
+    Tick,
+    estimate_bytes,
+    ignore_progress,
+    read_units_from,
+    refuse_empty,
+)
+from loader.chess.positions.output import Output, check_output
+from loader.chess.positions.units import FIRST, UnitBlock, find_game_starts
 from loader.chess.tools.random_keys import Draws
 
 PARTS = ("train", "validation")
@@ -43,18 +50,18 @@ def split(
     share: float,
     seed: int,
     threads: int = 1,
-    tick: Tick = silent,
+    tick: Tick = ignore_progress,
 ) -> Sequence[Part]:
     """Writes each game to the second file with probability `share`, else to the first. The random number of a game is
     that of its first unit.
 
-    `begins_of_games` decides which units form a game. Returns both files as `Part`. Raises DataError, OSError,
+    `find_game_starts` decides which units form a game. Returns both files as `Part`. Raises DataError, OSError,
     UsageError.
     """
     refuse_empty([source])
-    expected = expected_bytes([source], target.format)  # of both files together, which may be on one disk
+    expected = estimate_bytes([source], target.format)  # of both files together, which may be on one disk
     for path in paths:
-        check_free(path, expected)
+        check_output(path, expected)
     with Output(paths[0], target) as first, Output(paths[1], target) as second:
         for block, chosen, following in _choose_games(source, target, share, seed, threads):
             first.write(block.take(np.flatnonzero(~chosen)))
@@ -64,7 +71,7 @@ def split(
         for out in outputs:
             out.finish()
         for out in outputs:
-            out.give_name()
+            out.publish_finished()
     return [Part(path, out.units, out.entries) for path, out in zip(paths, outputs, strict=True)]
 
 
@@ -76,8 +83,8 @@ def _choose_games(
     limit = np.uint64(min(int(share * 2.0**64), 2**64 - 1))
     draws = Draws(seed)
     last_unit, second = FIRST, False  # the unit before a block, and whether the second file got it
-    for block, following in units_from(source, target.format, threads):
-        new, last_unit = begins_of_games(target.format, block, last_unit)
+    for block, following in read_units_from(source, target.format, threads):
+        new, last_unit = find_game_starts(target.format, block, last_unit)
         drawn = np.concatenate([[second], draws.next(len(block)) < limit])
         # For each unit the first unit of its game, counted from 1; 0: the game began in an earlier block.
         game = np.maximum.accumulate(np.where(new, np.arange(1, len(block) + 1), 0))

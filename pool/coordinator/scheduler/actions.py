@@ -15,7 +15,7 @@ from pool.protocol.messages import FeederOrders, MetricValue, ShareReport, Worke
 
 
 @dataclass(frozen=True)
-class Fold:
+class Reduce:
     """Add these gradients of one bucket to the step's sum before the rest of it is there (I2)."""
 
     step: int
@@ -35,23 +35,23 @@ class Update:
     step: int
     bucket: int
     batches: int  # in the sum
-    fold: Fold | None  # what is not in the sum yet: may be added up in the same pass
+    reduction: Reduce | None  # what is not in the sum yet: may be added up in the same pass
 
     @property
     def begins(self) -> bool:
         """Nothing of this step is in the sum yet."""
-        return self.batches == 0 if self.fold is None else self.fold.first
+        return self.batches == 0 if self.reduction is None else self.reduction.first
 
 
 @dataclass(frozen=True)
-class Announce:
+class AnnounceShare:
     """Tell the other machines what the batches of this one's share have come to: nothing of that will change."""
 
     report: ShareReport
 
 
 @dataclass(frozen=True)
-class Send:
+class SendPartialSum:
     """Send the other machines what is in the sum of one bucket: all of this machine's share."""
 
     step: int
@@ -73,7 +73,7 @@ class BadBatch:
 
 
 @dataclass(frozen=True)
-class TakeBuffers:
+class CopyBuffers:
     """A member's buffers after the step's first batch become those of the next version."""
 
     step: int
@@ -103,7 +103,7 @@ class Commit:
 
 
 @dataclass(frozen=True)
-class Collect:
+class CollectArrays:
     """Take the arrays that the worker has collected of this validation batch, before anything else is assigned to it
     (I4)."""
 
@@ -112,7 +112,7 @@ class Collect:
 
 
 @dataclass(frozen=True)
-class Measure:
+class FinishValidation:
     """All batches of a validation are computed: make each member's numbers of what was collected. The scheduler goes on
     when it has them (`StepScheduler.measured`)."""
 
@@ -129,7 +129,7 @@ class ReduceRates:
 
 
 @dataclass(frozen=True)
-class Validated:
+class SaveValidation:
     """The newest version is validated: the state holds what is known now, and what is due is saved."""
 
     known: Validations
@@ -137,7 +137,7 @@ class Validated:
 
 
 @dataclass(frozen=True)
-class Say:
+class Notify:
     """A line for the run's user."""
 
     text: str
@@ -156,33 +156,33 @@ class OrderFeeder:
 
 
 @dataclass(frozen=True)
-class GiveUp:
+class AbortRun:
     """The run can't go on."""
 
     why: str
 
 
 @dataclass(frozen=True)
-class End:
+class EndRun:
     """Nothing is left to do: all steps are committed and validated, or the run was told to drain."""
 
 
 Action = (
-    Fold
+    Reduce
     | Update
-    | Announce
-    | Send
+    | AnnounceShare
+    | SendPartialSum
     | BadBatch
-    | TakeBuffers
+    | CopyBuffers
     | Freeze
     | Commit
-    | Collect
-    | Measure
+    | CollectArrays
+    | FinishValidation
     | ReduceRates
-    | Validated
-    | Say
+    | SaveValidation
+    | Notify
     | OrderWorker
     | OrderFeeder
-    | GiveUp
-    | End
+    | AbortRun
+    | EndRun
 )

@@ -60,7 +60,7 @@ class EarlyStopping:
             f"{in_digits(known.record.value(name))} of step {known.record.step}"
         )
 
-    def why_again(self, known: Validations, members: Collection[int] = (0,)) -> str:
+    def describe_again(self, known: Validations, members: Collection[int] = (0,)) -> str:
         """Returns one line for the user of a run that was resumed although these members have stopped, with what to do
         about it."""
         return f"{self.why(known, members)}; to go on raise it, or leave it out"

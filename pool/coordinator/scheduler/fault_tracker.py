@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pool.protocol.blame import DeathInBatch, verdict
 from pool.protocol.messages import Purpose
 
-HOPELESS = 8  # batches in a row, of whole steps, that were all left out: the cause is then not the data
+MAX_UNUSABLE_BATCHES = 8  # batches in a row, of whole steps, that were all left out: the cause is then not the data
 
 
 class FaultTracker:
@@ -44,7 +44,7 @@ class FaultTracker:
     def hopeless(self, member: int, batches: int) -> bool:
         """True if a member loses too many batches in a row when all of its step's `batches` are left out: then the data
         are not to blame. To be asked before the last of them is left out."""
-        return self._unused[member] + batches >= HOPELESS
+        return self._unused[member] + batches >= MAX_UNUSABLE_BATCHES
 
     def committed(self, step: int, left_out: Sequence[int]) -> None:
         """Ends a step: forgets the deaths of workers in its batches, and counts lost batches. `left_out`: for each

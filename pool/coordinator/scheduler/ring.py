@@ -11,7 +11,7 @@ from loader.stream.interface import Cursor
 from pool.protocol.messages import StreamOrders, StreamReport
 
 
-class RingBook:
+class RingState:
     """The coordinator's record of one ring. A generation is a pass of one feeder over the stream; its number rises with
     each."""
 

@@ -31,12 +31,22 @@ from itertools import product
 from loader.stream.interface import Cursor
 from pool.checkpoint.plateau import Plateau
 from pool.checkpoint.validations import NONE, Validation, Validations
-from pool.coordinator.scheduler.actions import Action, Announce, BadBatch, Commit, End, Freeze, GiveUp, OrderFeeder, Say
+from pool.coordinator.scheduler.actions import (
+    AbortRun,
+    Action,
+    AnnounceShare,
+    BadBatch,
+    Commit,
+    EndRun,
+    Freeze,
+    Notify,
+    OrderFeeder,
+)
 from pool.coordinator.scheduler.fault_tracker import FaultTracker
-from pool.coordinator.scheduler.ring import RingBook
+from pool.coordinator.scheduler.ring import RingState
 from pool.coordinator.scheduler.rules import Rules
-from pool.coordinator.scheduler.step_book import OtherShare, StepBook, Work
-from pool.coordinator.scheduler.validation_book import ValidationBook
+from pool.coordinator.scheduler.step_progress import AssignedGroup, ReceivedShare, StepProgress
+from pool.coordinator.scheduler.validation_progress import ValidationProgress
 from pool.coordinator.scheduler.worker_pool import Worker, WorkerPool
 from pool.protocol.blame import DeathInBatch
 from pool.protocol.identity import Peer
@@ -86,19 +96,19 @@ class StepScheduler:
         generation = incarnation << 32  # above all generations and attempts of earlier incarnations
         self.rules = rules
         self.step = step  # the step in progress, and so the newest complete version
-        self.train = RingBook(start, generation)
-        self.validation = ValidationBook(rules, generation, known, plateaus) if rules.validate_every else None
+        self.train = RingState(start, generation)
+        self.validation = ValidationProgress(rules, generation, known, plateaus) if rules.validate_every else None
         self._workers = WorkerPool(rules.gradient_slots, successor=incarnation > 1)
         self._feeder: Peer | None = None
         self._feeder_sent: FeederOrders | None = None
         self._groups = rules.groups
-        self._work: dict[_Key, Work] = {}  # assigned groups of steps `step` and `step + 1`
+        self._work: dict[_Key, AssignedGroup] = {}  # assigned groups of steps `step` and `step + 1`
         self._attempts = generation  # never used twice: a worker may die of a batch of an earlier coordinator
         self._training = set(range(rules.members)) - set(frozen)
         self._faults = FaultTracker(unused or (0,) * rules.members)
         self._earlier_deaths = deaths
-        self._step = StepBook(step, rules, self._frozen)
-        self._from_others: dict[tuple[int, int], OtherShare] = {}  # by step and machine: received, not yet handled
+        self._step = StepProgress(step, rules, self._frozen)
+        self._from_others: dict[tuple[int, int], ReceivedShare] = {}  # by step and machine: received, not yet handled
         self._draining = False
         self._last: int | None = None  # the last step of the run, when several machines were told to stop
         self.stopped_elsewhere = False  # another machine was told to stop
@@ -115,7 +125,7 @@ class StepScheduler:
             return actions
         stops = self._stop_early(self.validation.known)
         if self._stopped:
-            return [Say(self.rules.stopping.why_again(self.validation.known, stops))]
+            return [Notify(self.rules.stopping.describe_again(self.validation.known, stops))]
         return [self._freeze(member) for member in sorted(stops)]
 
     def roster(self, workers: Set[Peer]) -> list[Action]:
@@ -199,7 +209,7 @@ class StepScheduler:
         return self._advance()
 
     def measured(self, validations: Sequence[Validation]) -> list[Action]:
-        """Takes the results of the validation that `Measure` has asked for, one for each member.
+        """Takes the results of the validation that `FinishValidation` has asked for, one for each member.
 
         Members whose validations don't improve get a lower learning rate, or stop. After that the step that begins with
         the validated version may begin.
@@ -209,7 +219,7 @@ class StepScheduler:
         actions: list[Action] = list(self.validation.measured(validations, self._training))
         stops = self._stop_early(self.validation.known)
         if stops:
-            actions.append(Say(self.rules.stopping.why(self.validation.known, stops)))
+            actions.append(Notify(self.rules.stopping.why(self.validation.known, stops)))
         if not self._stopped:
             actions += [self._freeze(member) for member in sorted(stops)]
         return actions + self._advance()
@@ -233,7 +243,7 @@ class StepScheduler:
         or the next one."""
         if report.step < self.step:
             return []
-        self._from_others.setdefault((report.step, machine), OtherShare()).report = report
+        self._from_others.setdefault((report.step, machine), ReceivedShare()).report = report
         return self._advance()
 
     def share_summed(self, machine: int, step: int, bucket: int) -> list[Action]:
@@ -241,12 +251,12 @@ class StepScheduler:
         one."""
         if step < self.step:
             return []
-        self._from_others.setdefault((step, machine), OtherShare()).buckets.add(bucket)
+        self._from_others.setdefault((step, machine), ReceivedShare()).buckets.add(bucket)
         return self._advance()
 
-    def say_again(self) -> list[Action]:
+    def resend_orders(self) -> list[Action]:
         """Returns all orders once more, for processes that may have missed them (I5)."""
-        self._workers.say_again()
+        self._workers.resend_orders()
         self._feeder_sent = None
         return list(self._orders())
 
@@ -266,15 +276,15 @@ class StepScheduler:
             if self._ended:
                 break
             self._assign()
-            folds = list(self._fold())
-            actions += folds
+            reductions = list(self._reduce())
+            actions += reductions
             if self.step < self.rules.steps and self._step.complete and self._knows_next_cursor:
                 actions.append(self._commit())
-            elif not folds and not self._make_room():
+            elif not reductions and not self._make_room():
                 break
         if not self._ended and self._at_end:
             self._ended = True
-            actions.append(End())
+            actions.append(EndRun())
         self._free()
         actions += self._orders()
         return actions
@@ -334,12 +344,14 @@ class StepScheduler:
             if self._stops_here:
                 return
             now, share = step == self.step, self._groups.per_step
-            worker = self._workers.least_busy(with_slot=True) if now else self._workers.least_busy_ahead(step, share)
+            worker = (
+                self._workers.least_busy(with_slot=True) if now else self._workers.least_busy_for_next_step(step, share)
+            )
             if worker is None:
                 return
             assignment = self._assignment("train", step, batches, self._workers.free_slots(worker)[0])
             self._workers.assign(worker, assignment)
-            self._work[step, place] = Work(assignment, worker.peer.index, worker.peer.incarnation)
+            self._work[step, place] = AssignedGroup(assignment, worker.peer.index, worker.peer.incarnation)
 
     def _assignment(self, purpose: Purpose, step: int, batches: tuple[int, ...], slot: int) -> Assignment:
         """Makes an assignment with a new attempt number. `slot`: the worker's gradient slot, -1 for a validation."""
@@ -431,9 +443,9 @@ class StepScheduler:
 
     def _key_of(self, batch: int) -> _Key:
         """Returns the step, and the index in it, of the group that a training batch belongs to."""
-        return self._groups.step_of(batch), self._groups.place_of(batch)
+        return self._groups.step_of(batch), self._groups.group_index(batch)
 
-    def _work_of(self, place: int) -> Work | None:
+    def _work_of(self, place: int) -> AssignedGroup | None:
         """Returns the work on a group of batches of the step in progress; None if the group is not assigned. `place`:
         the index of the group."""
         return self._work.get((self.step, place))
@@ -444,7 +456,7 @@ class StepScheduler:
         self._faults.ended(death)
         if death.purpose == "validate" and (why := self._faults.verdict("validate", death.step, death.batch)):
             self._ended = True
-            yield GiveUp(f"validation batch {death.batch} of version {death.step}: {why}")
+            yield AbortRun(f"validation batch {death.batch} of version {death.step}: {why}")
 
     def _verdict(self, batch: int) -> str:
         """Returns the reason why a training batch is not to be assigned any more; empty if it may be."""
@@ -490,7 +502,7 @@ class StepScheduler:
                     yield from self._leave_out(each.batch, each.why, members, machine)
             self._step.other_report(machine, share.report)
 
-    def _judge_numbers(self, batch: int, work: Work, outcome: Outcome) -> Iterator[Action]:
+    def _judge_numbers(self, batch: int, work: AssignedGroup, outcome: Outcome) -> Iterator[Action]:
         """Leaves a finished batch out for the members whose loss or gradients are not finite in it. Members for which
         it was left out earlier don't count.
 
@@ -561,22 +573,22 @@ class StepScheduler:
         """The members (networks of an ensemble) that are not trained any more."""
         return tuple(m for m in range(self.rules.members) if m not in self._training)
 
-    def _fold(self) -> Iterator[Action]:
+    def _reduce(self) -> Iterator[Action]:
         """Adds up and updates what can be, and frees the gradient slots of groups that every bucket has added up."""
         for action in self._step.advance(self._work_of, starved=self._starved):
-            yield self._announced(action) if isinstance(action, Announce) else action
+            yield self._announced(action) if isinstance(action, AnnounceShare) else action
         for place in self.rules.share:
             work = self._work_of(place)
-            if work is not None and work.finished and self._step.is_folded(place):
+            if work is not None and work.finished and self._step.is_reduced(place):
                 self._drop_work((self.step, place))
 
-    def _announced(self, action: Announce) -> Announce:
+    def _announced(self, action: AnnounceShare) -> AnnounceShare:
         """Returns the report to the other machines, marked as the last one if this machine was told to stop. All
         machines then end with this step."""
         if not self._draining:
             return action
         self._last = self.step
-        return Announce(replace(action.report, ends=True))
+        return AnnounceShare(replace(action.report, ends=True))
 
     @property
     def _starved(self) -> bool:
@@ -607,7 +619,7 @@ class StepScheduler:
         step, cursor = self.step, self.train.cursor(end)
         self._faults.committed(step, [self.rules.batches_per_step * each for each in lost])
         self.step += 1
-        self._step = StepBook(self.step, self.rules, self._frozen)
+        self._step = StepProgress(self.step, self.rules, self._frozen)
         ready = self.train.filled - end
         return Commit(step, losses, cursor, self._faults.unused, self._validation_due, ready, metrics)
 

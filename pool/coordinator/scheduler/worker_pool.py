@@ -106,7 +106,7 @@ class WorkerPool:
         With `with_slot`, only workers with a free gradient slot count."""
         return min(self._able(with_slot), key=lambda worker: (len(worker.assignments), worker.peer.index), default=None)
 
-    def least_busy_ahead(self, step: int, groups: int) -> Worker | None:
+    def least_busy_for_next_step(self, step: int, groups: int) -> Worker | None:
         """Returns a worker for one of the `groups` of batches of the next step, which are assigned early; None if none
         can take one.
 
@@ -151,7 +151,7 @@ class WorkerPool:
                 orders = WorkerOrders(version, assignments, worker.number, taken_back, frozen)
                 yield OrderWorker(worker.peer, orders)
 
-    def say_again(self) -> None:
+    def resend_orders(self) -> None:
         """Lets `orders` yield all orders again, because those that were sent may be lost (I5)."""
         for worker in self._workers.values():
             worker.to_tell = True

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
-from pool.coordinator.update.copy_over import CarryOver
+from pool.coordinator.update.unchanged_rows import UnchangedRows
 from pool.exchange.groups import Contribution
 from pool.exchange.interface import PieceMemory
 from pool.kernels.fold import Addend, Touched
@@ -21,7 +21,7 @@ class ParameterPart:
     always whole nodes of that tree.
     """
 
-    def __init__(self, index: int, parameter: nn.Parameter, memory: PieceMemory, carry: CarryOver) -> None:
+    def __init__(self, index: int, parameter: nn.Parameter, memory: PieceMemory, carry: UnchangedRows) -> None:
         """Makes a part with an empty sum. `index`: of the parameter in the plan. `parameter`: the tensor that the
         optimizer steps. `carry`: copies unchanged weights."""
         self.index = index
@@ -29,7 +29,7 @@ class ParameterPart:
         self.memory = memory
         self._carry = carry
         self._nodes: dict[int, Addend] = {}  # sums, by number of the memory that each lies in, ascending by place
-        self.total: Tensor | None = None  # after `fold_all`: the step's gradient, None if there is none
+        self.total: Tensor | None = None  # after `reduce_all`: the step's gradient, None if there is none
         self._touched: Touched | None = None  # the table rows that `total` defines; None: all
 
     def begin(self) -> None:
@@ -41,27 +41,27 @@ class ParameterPart:
         """Returns all gradients that the step's sum is made of, ascending by their place in the tree: the sums that
         were kept, and `contributions`, the gradients of groups of batches."""
         taken = self.memory.take(contributions)
-        return sorted([*self._nodes.values(), *taken], key=lambda addend: addend.place)
+        return sorted([*self._nodes.values(), *taken], key=lambda addend: addend.leaf)
 
     @property
-    def folded(self) -> list[Addend]:
+    def partial_sums(self) -> list[Addend]:
         """The sums of gradients that are kept, ascending by their place in the tree."""
         return list(self._nodes.values())
 
-    def fold(self, contributions: Sequence[Contribution], places: range) -> None:
+    def reduce(self, contributions: Sequence[Contribution], places: range) -> None:
         """Adds gradients to the sums that are kept, as far as that completes nodes of the tree. `places`: the indices
         of groups of batches, all of which are added by now or left out of the step."""
         lies_in = {id(node): number for number, node in self._nodes.items()}
         taken = set(self._nodes)
-        folded: dict[int, Addend] = {}
+        nodes: dict[int, Addend] = {}
         for addends in join_into_nodes(self.gradients(contributions), places):
             own = [lies_in[id(addend)] for addend in addends if id(addend) in lies_in]
             number = own[0] if own else next(n for n in range(len(taken) + 1) if n not in taken)
-            folded[number] = addends[0] if own and len(addends) == 1 else self.memory.node(number, addends)
+            nodes[number] = addends[0] if own and len(addends) == 1 else self.memory.node(number, addends)
             taken = (taken - set(own)) | {number}
-        self._nodes = folded
+        self._nodes = nodes
 
-    def fold_all(self, contributions: Sequence[Contribution], scale: float) -> None:
+    def reduce_all(self, contributions: Sequence[Contribution], scale: float) -> None:
         """Adds up the whole step, with these last contributions, and multiplies by `scale`. `total` is then the sum; it
         stays None if there is no gradient. Table rows that no batch has touched become zeros."""
         addends = self.gradients(contributions)

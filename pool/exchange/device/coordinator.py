@@ -217,7 +217,7 @@ class DevicePiece:
         touched = union(addends, self.first_row, len(out)) if self.is_table else None
         if touched is not None and addends[0].touched is not None:
             touched = touched.astype(addends[0].touched.dtype)  # the type of all lists of the table
-        return self.addend(addends[0].place, out, touched)
+        return self.addend(addends[0].leaf, out, touched)
 
     def addend(self, place: int, total: Tensor, touched: Touched | None) -> Addend:
         if touched is None:
@@ -276,7 +276,7 @@ class DevicePiece:
             touched, gradient = listed[begin:end], gradient[begin:end]
             numbers = exchange.numbers(contribution, self._field, self._store)[begin:end]
         gradient = exchange.brought(gradient, contribution, self._store)
-        return Addend(contribution.place, gradient, touched, numbers)
+        return Addend(contribution.group_index, gradient, touched, numbers)
 
     def _uploaded(self, numbers: np.ndarray, store: DeviceStore) -> Tensor:
         return store.upload(torch.from_numpy(numbers).pin_memory())

@@ -149,7 +149,7 @@ class HostPiece:
     def node(self, number: int, addends: Sequence[Addend]) -> Addend:
         out = self.sum(number)
         self.fold(out, addends, scale=1.0, touched_only=True)
-        return self.addend(addends[0].place, out, union(addends, self.first_row, len(out)) if self.is_table else None)
+        return self.addend(addends[0].leaf, out, union(addends, self.first_row, len(out)) if self.is_table else None)
 
     def addend(self, place: int, total: Tensor, touched: Touched | None) -> Addend:
         return Addend(place, total, touched)
@@ -174,7 +174,7 @@ class HostPiece:
         gradient, touched = self._gradients[contribution.worker, contribution.slot], self._touched(contribution)
         if touched is not None and contribution.worker in self._compact:
             gradient = gradient[compact_rows(touched, self._bucket, len(gradient))]
-        return Addend(contribution.place, gradient, touched)
+        return Addend(contribution.group_index, gradient, touched)
 
     def _touched(self, contribution: Contribution) -> Touched | None:
         return None if self._field is None else self._exchange.touched_rows(contribution, self._field)

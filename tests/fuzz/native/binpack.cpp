@@ -86,7 +86,7 @@ void check_payload(const Bytes& payload) {
         }
         const auto damage = walk->damage();
         FUZZ_REQUIRE(damage.has_value() == (state.fault != binpack::Fault::kNone));
-        if (damage) FUZZ_REQUIRE(damage->offset == state.stem && damage->unit == state.number);
+        if (damage) FUZZ_REQUIRE(damage->offset == state.stem && damage->unit == state.entry_index);
         FUZZ_REQUIRE(same_records(records, expected));
         check_together(payload, expected);
     }
@@ -95,7 +95,7 @@ void check_payload(const Bytes& payload) {
     FUZZ_REQUIRE(counting->damage().has_value() == (state.fault != binpack::Fault::kNone));
     const auto walk = binpack::codec().walk(view(payload), {});
     std::size_t count = 0;
-    for (; walk->next() != nullptr; ++count) FUZZ_REQUIRE(walk->at() <= payload.size());
+    for (; walk->next() != nullptr; ++count) FUZZ_REQUIRE(walk->offset() <= payload.size());
     FUZZ_REQUIRE(count == entries.size());
     fuzz::check_round_trip(entries);
 }

@@ -20,7 +20,7 @@ std::string_view take_field(std::string_view& text, char separator) {
     return field;
 }
 
-int number_of(std::string_view field) {
+int parse_capped_number(std::string_view field) {
     int number = 0;
     for (const char letter : field.substr(0, 6)) number = number * 10 + (letter & 15);
     return field.starts_with('-') ? -number : number;
@@ -65,9 +65,9 @@ void sparsepool::fuzz::check_input(const std::uint8_t* data, std::size_t size) {
         check_position_text(entry.position);
         if (!chess::parse_uci(take_field(line, ';'), entry.position, entry.move).empty()) continue;
         check_move_text(entry.position, entry.move);
-        entry.score = static_cast<std::int16_t>(number_of(take_field(line, ';')));
-        entry.ply = static_cast<std::uint16_t>(number_of(take_field(line, ';')));
-        entry.result = static_cast<std::int8_t>(number_of(line) % 2);
+        entry.score = static_cast<std::int16_t>(parse_capped_number(take_field(line, ';')));
+        entry.ply = static_cast<std::uint16_t>(parse_capped_number(take_field(line, ';')));
+        entry.result = static_cast<std::int8_t>(parse_capped_number(line) % 2);
         entries.push_back({entry, 0, true});
     }
     fuzz::check_round_trip(entries);

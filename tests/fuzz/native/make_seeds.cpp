@@ -59,7 +59,7 @@ std::string line_of(const chess::Entry& entry) {
 }
 
 // Lines of the formats that are only read.
-std::string row_of(const chess::Entry& entry, std::size_t number) {
+std::string to_row(const chess::Entry& entry, std::size_t number) {
     char text[chess::kMaxFen];
     const std::string fen(text, chess::write_fen(entry.position, 1, text));
     const std::string score = number % 3 == 0 ? "#" + std::to_string(entry.score % 9) : std::to_string(entry.score);
@@ -102,7 +102,7 @@ void cut(const fs::path& folder, std::size_t number, std::span<const std::uint8_
     std::string objects = rows;
     rows += number % 4 == 0 ? "FEN,Evaluation,result\n" : "fen,score,result\n";
     for (std::size_t i = number % 7; i < entries.size() && i < number % 7 + 8; ++i) {
-        rows += row_of(entries[i].entry, i);
+        rows += to_row(entries[i].entry, i);
         objects += object_of(entries[i].entry, i);
     }
     save(folder / "fen_csv", number, rows.data(), rows.size());

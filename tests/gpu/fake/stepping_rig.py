@@ -16,7 +16,7 @@ from pool.checkpoint.store import Checkpoint
 from pool.config.load import parse_config
 from pool.coordinator.exchange_setup.copies import Copied
 from pool.coordinator.models import Models
-from pool.coordinator.scheduler.actions import Fold, TakeBuffers, Update
+from pool.coordinator.scheduler.actions import CopyBuffers, Reduce, Update
 from pool.coordinator.update.stopwatch import Stopwatch
 from pool.ensemble.member import Member
 from pool.exchange.device.homes import place_pieces
@@ -47,7 +47,7 @@ class Trained:
 
 
 class SteppingRig(WorkerRig):
-    """A step has two groups of batches; the first is folded early. After the first step the worker dies, and what it
+    """A step has two groups of batches; the first is added up early. After the first step the worker dies, and what it
     had begun on the device still writes to its slots when its successor's gradients come.
 
     `host`: everything is exchanged in host memory; `local`: on the worker's device; `one process`: there, and neither
@@ -67,7 +67,7 @@ class SteppingRig(WorkerRig):
         gradient_dtype: str = "float32",
         snapshot: bool = False,
     ) -> None:
-        """`early`: the first group of a step is folded before the second is there; `touched_only`: the optimizer is
+        """`early`: the first group of a step is added up before the second is there; `touched_only`: the optimizer is
         that of `shared rows`; `snapshot`: the state after the first step is copied while the second is made (`host`,
         `one process`)."""
         assert not snapshot or kind in ("host", "one process"), "others do not order who writes behind the copy"
@@ -159,12 +159,12 @@ class SteppingRig(WorkerRig):
     def _train(self, step: int, place: int) -> list[float]:
         batches = tuple(self._groups.batches(step, place))
         contribution = Contribution(batches, place, 0, place, (), self._incarnation)
-        folded: dict[int, Future[None]] = {}
+        reduced: dict[int, Future[None]] = {}
 
         def arrived(bucket: int) -> None:
-            if self._dead and not folded:
+            if self._dead and not reduced:
                 self._janitor.submit(_spoil, self._dead).result()
-            folded[bucket] = self._boss.submit(self._take, step, bucket, contribution)
+            reduced[bucket] = self._boss.submit(self._take, step, bucket, contribution)
 
         computed = self.computer.train(
             [self._place(batch) for batch in batches],
@@ -173,9 +173,9 @@ class SteppingRig(WorkerRig):
             announce=arrived,
         )
         for bucket in range(len(self._given.plan.buckets)):
-            if bucket not in folded:
+            if bucket not in reduced:
                 arrived(bucket)
-        for future in folded.values():
+        for future in reduced.values():
             future.result()
         if place == 0:
             self._boss.submit(self._take_buffers, step, contribution).result()
@@ -228,19 +228,19 @@ class SteppingRig(WorkerRig):
         self._models.publish(0)
 
     def _take(self, step: int, bucket: int, contribution: Contribution) -> None:
-        batches, last = self._groups.batches_per_step, contribution.place == PER_STEP - 1
-        first = replace(contribution, batches=tuple(self._groups.batches(step, 0)), place=0, slot=0)
+        batches, last = self._groups.batches_per_step, contribution.group_index == PER_STEP - 1
+        first = replace(contribution, batches=tuple(self._groups.batches(step, 0)), group_index=0, slot=0)
         contributions = (contribution,) if self._early else (first, contribution)
-        places = range(contribution.place + 1)
-        fold = Fold(step, bucket, contributions, places, contributions[0].place == 0, last, batches)
+        places = range(contribution.group_index + 1)
+        reduction = Reduce(step, bucket, contributions, places, contributions[0].group_index == 0, last, batches)
         if last:
             self._models.ahead()  # as late as can be
-            self._models.buckets[bucket].update(Update(step, bucket, batches, fold))
+            self._models.buckets[bucket].update(Update(step, bucket, batches, reduction))
         elif self._early:
-            self._models.buckets[bucket].fold(fold)
+            self._models.buckets[bucket].reduce(reduction)
 
     def _take_buffers(self, step: int, contribution: Contribution) -> None:
-        self._models.members[0].take_buffers(TakeBuffers(step, 0, contribution))
+        self._models.members[0].take_buffers(CopyBuffers(step, 0, contribution))
         if self._early:
             self._models.settle()
 

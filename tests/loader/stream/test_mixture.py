@@ -37,14 +37,14 @@ def mixed(*entries: tuple[Any, float]) -> tuple[DataFile, ...]:
 @pytest.fixture(scope="module")
 def formats(game_files: list[Path], tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """A binpack file of 12 chunks; the 1024 entries of another as bulletformat and as compressed text, one chunk."""
-    from loader.chess.positions.format import target_of
+    from loader.chess.positions.format import target_from_name
     from loader.chess.positions.input import open_sources
     from loader.chess.tools.convert import convert
 
     folder = tmp_path_factory.mktemp("formats")
     made = [folder / name for name in ("b.bf", "c.txt.gz")]
     for path in made:
-        convert(open_sources([game_files[1]]), target_of(path), path)
+        convert(open_sources([game_files[1]]), target_from_name(path), path)
     return [game_files[0], *made]
 
 

@@ -35,14 +35,14 @@ UNITS = {"games.binpack": "internal units", "p.psv": "internal units", **dict.fr
 @pytest.fixture(scope="module")
 def files(game_files: list[Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The first 512 entries in every format that comes with the loader."""
-    from loader.chess.positions.format import target_of
+    from loader.chess.positions.format import target_from_name
     from loader.chess.positions.input import open_sources
     from loader.chess.tools.convert import convert
 
     folder = tmp_path_factory.mktemp("formats")
     made = {name: folder / name for name in UNITS if name.startswith("p.")}
     for path in made.values():
-        convert(open_sources([game_files[2]]), target_of(path), path)
+        convert(open_sources([game_files[2]]), target_from_name(path), path)
     return {"games.binpack": game_files[2], **made}
 
 

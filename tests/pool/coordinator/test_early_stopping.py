@@ -57,7 +57,7 @@ def test_the_user_is_told_why() -> None:
         "stopped early at step 15: 2 validations without a better auc than the 1.000000 of step 5 "
         "(train.early_stopping = 2)"
     )
-    assert stopping.why_again(after([9.0, math.nan, math.nan], AUC)) == (
+    assert stopping.describe_again(after([9.0, math.nan, math.nan], AUC)) == (
         "stopped early at step 10: auc was finite in none of 2 validations (train.early_stopping = 2); to go on raise "
         "it, or leave it out"
     )

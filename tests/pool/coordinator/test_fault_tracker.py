@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from loader.stream.interface import Cursor
-from pool.coordinator.scheduler.actions import Action, BadBatch, Commit, GiveUp, OrderWorker, TakeBuffers
-from pool.coordinator.scheduler.fault_tracker import HOPELESS, FaultTracker
+from pool.coordinator.scheduler.actions import AbortRun, Action, BadBatch, Commit, CopyBuffers, OrderWorker
+from pool.coordinator.scheduler.fault_tracker import MAX_UNUSABLE_BATCHES, FaultTracker
 from pool.coordinator.scheduler.rules import Rules
 from pool.coordinator.scheduler.scheduler import StepScheduler
 from pool.metrics.validation_pass import ValidationPass
@@ -115,7 +115,7 @@ def test_a_validation_batch_that_raised_in_two_lives_of_the_coordinator_ends_the
     deaths = [DeathInBatch("validate", 4, 1, WHY)] * RAISED
     scheduler = StepScheduler(rules(1, validate_every=4), 0, Cursor(0, 0, 0, 0), deaths=deaths)
     (action,) = scheduler.begin()
-    assert isinstance(action, GiveUp)
+    assert isinstance(action, AbortRun)
     assert action.why.startswith("validation batch 1 of version 4: it failed 2 times")
 
 
@@ -136,14 +136,16 @@ def test_if_every_batch_raises_the_run_gives_up_instead_of_leaving_all_out(batch
         for _ in range(RAISED):
             found = worker.raises()
         left_out += bad(found)
-        assert len(left_out) <= HOPELESS + batches
-    assert len(left_out) == batches * -(-HOPELESS // batches), "whole steps, so that timing has no say in it"
+        assert len(left_out) <= MAX_UNUSABLE_BATCHES + batches
+    assert len(left_out) == batches * -(-MAX_UNUSABLE_BATCHES // batches), (
+        "whole steps, so that timing has no say in it"
+    )
     assert "no batch of the last steps could be used" in left_out[-1].why
 
 
 def test_a_batch_that_can_be_used_now_and_then_keeps_the_run_going() -> None:
     worker = OneWorker(rules(2))
-    for _ in range(2 * HOPELESS):
+    for _ in range(2 * MAX_UNUSABLE_BATCHES):
         for _ in range(RAISED):
             found = worker.raises()
         assert [action.fatal for action in bad(found)] == [False]
@@ -154,19 +156,19 @@ def test_a_step_whose_first_batch_is_left_out_late_keeps_the_old_buffers() -> No
     """They were taken when it was computed for the first time; with one slot its gradients had to be computed again."""
     rules = Rules(20, 2, (0,), 1, True, 0, ValidationPass(3, 1), "skip")
     worker = OneWorker(rules)
-    taken = [action for action in worker.finishes() if isinstance(action, TakeBuffers)]
+    taken = [action for action in worker.finishes() if isinstance(action, CopyBuffers)]
     assert [action.source is not None for action in taken] == [True]
     for _ in range(RAISED):
         worker.raises()  # batch 1: the sums begin anew, and batch 0 is no longer in its slot
     assert worker.next.batch == 0
     found = [action for _ in range(RAISED) for action in worker.raises()]
     assert [action.batch for action in bad(found)] == [0]
-    assert [action.source for action in found if isinstance(action, TakeBuffers)] == [None]
+    assert [action.source for action in found if isinstance(action, CopyBuffers)] == [None]
 
 
 def test_a_validation_batch_that_raises_twice_ends_the_run_for_it_can_not_be_left_out() -> None:
     worker = OneWorker(rules(2, validate_every=1))
     assert worker.next.purpose == "validate"
-    assert not [action for action in worker.raises() if isinstance(action, GiveUp)]
-    (action,) = [action for action in worker.raises() if isinstance(action, GiveUp)]
+    assert not [action for action in worker.raises() if isinstance(action, AbortRun)]
+    (action,) = [action for action in worker.raises() if isinstance(action, AbortRun)]
     assert action.why == f"validation batch 0 of version 0: it failed 2 times, in different processes: {WHY}"

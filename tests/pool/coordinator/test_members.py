@@ -16,17 +16,17 @@ from pool.coordinator.scheduler.actions import (
     Action,
     BadBatch,
     Commit,
-    End,
+    CopyBuffers,
+    EndRun,
+    FinishValidation,
     Freeze,
-    Measure,
+    Notify,
     OrderWorker,
     ReduceRates,
-    Say,
-    TakeBuffers,
+    SaveValidation,
     Update,
-    Validated,
 )
-from pool.coordinator.scheduler.fault_tracker import HOPELESS
+from pool.coordinator.scheduler.fault_tracker import MAX_UNUSABLE_BATCHES
 from pool.coordinator.scheduler.scheduler import StepScheduler
 from pool.protocol.identity import FEEDER, WORKER, Peer
 from pool.protocol.messages import (
@@ -83,7 +83,7 @@ class Run:
         self.scheduler.feeder_joined(Peer(FEEDER))
         self._note(self.scheduler.worker_joined(self.worker))
         filled(self.scheduler, Peer(FEEDER), steps * batches)
-        self._note(self.scheduler.say_again())
+        self._note(self.scheduler.resend_orders())
 
     def _note(self, actions: list[Action]) -> list[Action]:
         for action in actions:
@@ -116,7 +116,7 @@ class Run:
         report = FeederReport(None, StreamReport(self.scheduler.validation.ring.generation, 0, cursors))
         actions = self._note(self.scheduler.feeder_report(Peer(FEEDER), report))
         for _ in range(3):
-            self._note(self.scheduler.say_again())
+            self._note(self.scheduler.resend_orders())
             actions += self.finish()
         return actions
 
@@ -179,7 +179,7 @@ def test_a_batch_is_left_out_for_its_member_alone_and_its_buffers_stay() -> None
     actions = run.finish(("", "a.weight"))
     (bad,) = found(BadBatch, actions)
     assert (bad.members, bad.fatal, bad.freezes) == ((1,), False, ())
-    taken = {action.member: action.source is not None for action in found(TakeBuffers, actions)}
+    taken = {action.member: action.source is not None for action in found(CopyBuffers, actions)}
     assert taken == {0: True, 1: False}
     actions = run.finish()
     assert [(action.bucket, action.batches) for action in found(Update, actions)] == [(0, 2), (1, 1), (2, 1)]
@@ -203,7 +203,7 @@ def test_a_batch_without_gradients_in_a_slot_is_computed_again_for_the_member_th
     assert commit.losses == ((0.0, 1.0), (0.5, 1.5, 2.5))
 
 
-@pytest.mark.parametrize("known", [0, HOPELESS - 2])
+@pytest.mark.parametrize("known", [0, MAX_UNUSABLE_BATCHES - 2])
 def test_a_member_that_can_use_no_batch_for_long_is_frozen(known: int) -> None:
     """How many it has lost is in the state of the run."""
     run = Run("skip", unused=(known, 0))
@@ -216,7 +216,7 @@ def test_a_member_that_can_use_no_batch_for_long_is_frozen(known: int) -> None:
         steps += 1
         assert commit.unused == ((known + 2 * steps) if not frozen else 0, 0)
     assert frozen == [Freeze(steps - 1, 0)]
-    assert known + 2 * steps == HOPELESS
+    assert known + 2 * steps == MAX_UNUSABLE_BATCHES
 
 
 def test_what_kills_workers_is_left_out_for_all() -> None:
@@ -235,10 +235,10 @@ def test_members_stop_early_one_by_one_and_the_run_ends_with_the_last() -> None:
     run = Run("stop", validate_every=1, early_stopping=1)
     for version, losses in enumerate([(1.0, 1.0), (3.0, 3.0), (2.0, 4.0), (2.0, 0.0)]):
         actions = run.validate()
-        assert [action.version for action in found(Measure, actions)] == [version]
+        assert [action.version for action in found(FinishValidation, actions)] == [version]
         actions = run.measured(version, *losses)
         assert found(Freeze, actions) == ([Freeze(2, 1)] if version == 2 else [])
-        assert bool(found(End, actions)) == (version == 3)
+        assert bool(found(EndRun, actions)) == (version == 3)
         if version < 3:
             run.finish()
             (commit,) = found(Commit, run.finish())
@@ -265,7 +265,7 @@ def test_validations_that_get_no_better_reduce_the_rates_of_members_that_are_tra
     run.validate()
     reduced, validated = run.measured(1, 1.0, 2.0)[:2]
     assert reduced == ReduceRates(1, {1: RULE})
-    assert isinstance(validated, Validated)
+    assert isinstance(validated, SaveValidation)
     assert validated.plateaus == (Plateau(), Plateau("loss", 1.0))
     assert validated.known.newest == Validation(1, 1.0)
 
@@ -287,9 +287,9 @@ def test_a_bad_batch_waits_for_what_follows_from_the_validation_of_its_version()
     assert [(each.step, each.batch) for each in run.assigned] == [(0, 0), (1, 1)]
     assert found(Commit, run.finish())
     assert not found(BadBatch, run.finish(("the loss", "the loss")))
-    assert found(Measure, run.validate())
+    assert found(FinishValidation, run.validate())
     actions = run.measured(1, 1.0, math.nan)
-    assert [type(action) for action in actions[:4]] == [Validated, Say, Freeze, BadBatch]
+    assert [type(action) for action in actions[:4]] == [SaveValidation, Notify, Freeze, BadBatch]
     (bad,) = found(BadBatch, actions)
     assert (bad.members, bad.fatal) == ((0,), True)
 

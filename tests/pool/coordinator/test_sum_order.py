@@ -15,9 +15,9 @@ from torch import nn
 from loader.stream.schema import BatchSchema
 from pool.config.load import parse_config
 from pool.config.tree import Config
-from pool.coordinator.scheduler.actions import Fold, Update
+from pool.coordinator.scheduler.actions import Reduce, Update
 from pool.coordinator.scheduler.rules import Rules
-from pool.coordinator.scheduler.step_book import StepBook, Work
+from pool.coordinator.scheduler.step_progress import AssignedGroup, StepProgress
 from pool.coordinator.update.bucket_steps import choose_bucket_steps
 from pool.coordinator.update.stopwatch import Stopwatch
 from pool.exchange.host.coordinator import HostCoordinator
@@ -97,15 +97,15 @@ class Step:
         stopwatch = cast("Stopwatch", NoTiming())
         self.steps = choose_bucket_steps(config, self.plan, self.optimizers, self.exchange, stopwatch)
         member_of = (0,) * len(self.plan.buckets)
-        self.book = StepBook(0, Rules(1, count, member_of, 1, False, 0, ValidationPass(0, 1), on_bad_batch="skip"))
-        self.work: dict[int, Work] = {}
+        self.book = StepProgress(0, Rules(1, count, member_of, 1, False, 0, ValidationPass(0, 1), on_bad_batch="skip"))
+        self.work: dict[int, AssignedGroup] = {}
         self.parts = 0
 
     def run(self, leave_out: set[int]) -> None:
         """Batches arrive in any order; those of `leave_out` in the midst of it turn out to be of no use."""
         arrivals = self.draw.sample(range(self.count), self.count)
         for batch in arrivals:
-            self.work[batch] = Work(Assignment("train", 0, (batch,), 0, batch + 1), batch)
+            self.work[batch] = AssignedGroup(Assignment("train", 0, (batch,), 0, batch + 1), batch)
             self.work[batch].buckets.update(range(len(self.plan.buckets)))
             self.advance()
             if batch in leave_out:
@@ -119,9 +119,9 @@ class Step:
 
     def advance(self) -> None:
         for action in self.book.advance(self.work.get, starved=self.draw.random() < 0.7):
-            if isinstance(action, Fold):
+            if isinstance(action, Reduce):
                 self.parts += not action.last
-                self.steps.buckets[action.bucket].fold(action)
+                self.steps.buckets[action.bucket].reduce(action)
             elif isinstance(action, Update):
                 self.steps.buckets[action.bucket].update(action)
 
@@ -180,7 +180,7 @@ def test_a_step_without_batches_leaves_the_weights_though_the_one_before_had_som
     step.run(set())
     assert any(tensor.any() for tensor in step.exchange.weights(1))
     for b, bucket in enumerate(step.steps.buckets):
-        bucket.update(Update(0, b, batches=0, fold=None))
+        bucket.update(Update(0, b, batches=0, reduction=None))
     if step.steps.whole is not None:
         step.steps.whole.step(0)
     for old, new in zip(step.exchange.weights(0), step.exchange.weights(1), strict=True):
@@ -194,10 +194,10 @@ def test_the_order_of_nine_is_pairs_of_pairs() -> None:
 
 
 @pytest.mark.parametrize("count", range(1, 40))
-def test_the_memory_for_sums_is_enough_for_a_step_folded_batch_by_batch(count: int) -> None:
+def test_the_memory_for_sums_is_enough_for_a_step_added_up_batch_by_batch(count: int) -> None:
     class At:
-        def __init__(self, place: int) -> None:
-            self.place = place
+        def __init__(self, leaf: int) -> None:
+            self.leaf = leaf
 
     most = 0
     for seed in range(20):

@@ -47,7 +47,7 @@ def test_rows_of_a_table_and_numbers_of_all_types() -> None:
     sums = OtherSums(LAYOUT, GROUPS)
     sums.put(1, GOOD, frames(LISTED, NUMBERS))
     (addend,) = sums.take(FROM, TABLE_NUMBER, 0)
-    assert addend.place == 2
+    assert addend.leaf == 2
     assert addend.touched is not None
     assert addend.touched.tolist() == LISTED.tolist()
     assert addend.gradient.view(-1).tolist() == NUMBERS.tolist()

@@ -68,7 +68,7 @@ def test_gradients_of_bfloat16_are_added_up_as_their_float32() -> None:
     """Beside others, dense and by rows: the operations above are of the same sums."""
     places = [0, 2, 3]
     addends = rows_of(places)
-    narrow = [each.gradient if each.place == 2 else each.gradient.bfloat16() for each in addends]
+    narrow = [each.gradient if each.leaf == 2 else each.gradient.bfloat16() for each in addends]
     found, wanted = torch.full((2, ROWS, COLUMNS), 7.0), torch.full((2, ROWS, COLUMNS), 7.0)
     for out, gradients in ((found, narrow), (wanted, [each.float() for each in narrow])):
         rows = [replace(addend, gradient=gradient) for addend, gradient in zip(addends, gradients, strict=True)]
@@ -89,7 +89,7 @@ def test_steps(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
             gradients = [numbers(10_000, seed=10 * step + place) for place in (0, 1, 2)]
             addends = [Addend(place, gradient, None) for place, gradient in enumerate(gradients)]
             optimizer.take_norm(float(step), 10_000)
-            optimizer.fold_and_step(parameter, parameter.data.clone(), addends, scale=0.25)
+            optimizer.reduce_and_step(parameter, parameter.data.clone(), addends, scale=0.25)
         return bits(parameter, *map(torch.as_tensor, optimizer.state[parameter].values()))
 
     wanted = stepped()
@@ -104,7 +104,7 @@ def test_steps_of_a_table(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
         optimizer = kind([parameter], 0.003)
         for step, places in enumerate(2 * PLACES, start=1):
             optimizer.take_norm(float(step), ROWS * COLUMNS)
-            optimizer.fold_and_step(parameter, parameter.data.clone(), rows_of(places), first_row=FIRST, scale=0.25)
+            optimizer.reduce_and_step(parameter, parameter.data.clone(), rows_of(places), first_row=FIRST, scale=0.25)
         return bits(parameter, *map(torch.as_tensor, optimizer.state[parameter].values()))
 
     wanted = stepped()

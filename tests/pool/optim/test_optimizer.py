@@ -69,7 +69,7 @@ def train(plan: Plan, name: str, steps: int, optimizers: BucketOptimizers | None
                 optimizer.take_norm(1.0, 4824)
                 with made.stepping(b):
                     for parameter, part in of_parts:
-                        optimizer.fold_and_step(parameter, parameter.data, [Addend(0, part, None)])
+                        optimizer.reduce_and_step(parameter, parameter.data, [Addend(0, part, None)])
                 continue
             for parameter, part in of_parts:
                 parameter.grad = part

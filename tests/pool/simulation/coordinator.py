@@ -15,24 +15,24 @@ from loader.stream.interface import Cursor
 from pool.checkpoint.plateau import Plateau
 from pool.checkpoint.validations import Validation, Validations
 from pool.coordinator.scheduler.actions import (
+    AbortRun,
     Action,
-    Announce,
+    AnnounceShare,
     BadBatch,
-    Collect,
+    CollectArrays,
     Commit,
-    End,
-    Fold,
+    CopyBuffers,
+    EndRun,
+    FinishValidation,
     Freeze,
-    GiveUp,
-    Measure,
+    Notify,
     OrderFeeder,
     OrderWorker,
+    Reduce,
     ReduceRates,
-    Say,
-    Send,
-    TakeBuffers,
+    SaveValidation,
+    SendPartialSum,
     Update,
-    Validated,
 )
 from pool.coordinator.scheduler.inbox import Inbox
 from pool.coordinator.scheduler.scheduler import StepScheduler
@@ -79,11 +79,11 @@ class Saved:
     reductions: tuple[int, ...] = ()  # of each member's learning rate; empty: none
 
 
-FOREVER = 1 << 30  # behind all places
+FOREVER = 1 << 30  # beyond all groups
 
 
 def sum_of(found: list[Node]) -> int:
-    return tree_sum([node.place for node in found], [node.total for node in found], add)
+    return tree_sum([node.leaf for node in found], [node.total for node in found], add)
 
 
 class WorkersMemory:
@@ -121,7 +121,7 @@ class SimCoordinator(Process):
         self._todo: deque[Action] = deque()
         self._at_end = False
         self._optimizer = list(saved.version.optimizer)
-        self._sums: list[list[Node]] = [[] for _ in self._optimizer]  # as far as they were folded
+        self._sums: list[list[Node]] = [[] for _ in self._optimizer]  # as far as they were added up
         self._counts = [0] * len(self._optimizer)  # batches in each sum
         self._divisors = [0] * len(self._optimizer)  # that make its mean
         self._version = saved.step
@@ -163,7 +163,7 @@ class SimCoordinator(Process):
             self._to_restore = None
         elif self._todo:
             action = self._todo.popleft()
-            if not isinstance(action, OrderWorker | OrderFeeder | Collect):
+            if not isinstance(action, OrderWorker | OrderFeeder | CollectArrays):
                 self._settle()
             self.carry_out(action)
             if not self._todo:
@@ -172,7 +172,7 @@ class SimCoordinator(Process):
             self._hear_supervisor()
             self._end_with_others()
         elif self._again():
-            self._todo += self.scheduler.say_again()
+            self._todo += self.scheduler.resend_orders()
         elif self._hear_supervisor() or self._hear_others():
             pass
         elif self._inbox.joined and self.world.chance() < BELL_HEARD:
@@ -202,42 +202,42 @@ class SimCoordinator(Process):
 
     def carry_out(self, action: Action) -> None:
         match action:
-            case TakeBuffers():
+            case CopyBuffers():
                 self.take_buffers(action)
             case Freeze():
                 self.freeze(action)
             case BadBatch():
                 self.bad_batch(action)
-            case Collect():
+            case CollectArrays():
                 self.collect(action)
-            case Measure():
+            case FinishValidation():
                 self.measure(action)
             case ReduceRates():
                 self.reduce_rates(action)
-            case Validated():
+            case SaveValidation():
                 self.validated(action)
-            case Say():
+            case Notify():
                 self.world.seen["stopped early"] += 1
             case OrderWorker():
                 self.order_worker(action)
             case OrderFeeder():
                 self.order_feeder(action)
-            case GiveUp():
+            case AbortRun():
                 self.give_up(action)
-            case End():
+            case EndRun():
                 self.end(action)
-            case Announce():
+            case AnnounceShare():
                 self._others.announce(action.report, self.world.memory.buffers[(action.report.step + 1) % 2])
-            case Send():
+            case SendPartialSum():
                 self._others.send(action.step, action.bucket, self._sums[action.bucket])
-            case Fold():
-                self.fold(action)
+            case Reduce():
+                self.reduce(action)
             case Update():
                 self.update(action)
             case Commit():
                 self.commit(action)
 
-    def take_buffers(self, action: TakeBuffers) -> None:
+    def take_buffers(self, action: CopyBuffers) -> None:
         self._buffers_taken.discard(action.member)
         if (source := action.source) is not None:
             self._buffers_taken.add(action.member)
@@ -265,10 +265,10 @@ class SimCoordinator(Process):
             self.world.seen["batch left out for one member"] += 1
         self.world.ended |= action.fatal
 
-    def collect(self, action: Collect) -> None:
+    def collect(self, action: CollectArrays) -> None:
         self._collected[action.batch] = self.world.memory.collected(action.worker, action.batch)
 
-    def measure(self, action: Measure) -> None:
+    def measure(self, action: FinishValidation) -> None:
         arrays = [self._collected[batch] for batch in sorted(self._collected)]
         collects, members = self.world.setup.rules.collects, self.world.setup.members
         values = [metric([of_members[m] for of_members in arrays]) if collects else math.nan for m in members]
@@ -284,7 +284,7 @@ class SimCoordinator(Process):
             self._reductions[member] += 1
         self.world.seen["learning rate reduced"] += 1
 
-    def validated(self, action: Validated) -> None:
+    def validated(self, action: SaveValidation) -> None:
         self._validations, self._plateaus = action.known, action.plateaus
         if self._to_save is not None:
             reductions = tuple(self._reductions)
@@ -298,18 +298,18 @@ class SimCoordinator(Process):
     def order_feeder(self, action: OrderFeeder) -> None:
         self.world.network.send(self.peer, action.peer, action.orders)
 
-    def give_up(self, action: GiveUp) -> None:
+    def give_up(self, action: AbortRun) -> None:
         del action  # it says why
         self.world.history.gave_up(self.peer)
         self.world.ended = True
         if self.world.cluster is not None:
             self.world.cluster.ended = True
 
-    def end(self, action: End) -> None:
+    def end(self, action: EndRun) -> None:
         del action  # it says no more than that
         self._at_end = True
 
-    def fold(self, action: Fold) -> None:
+    def reduce(self, action: Reduce) -> None:
         memory, bucket = self.world.memory, action.bucket
         if not (action.first and action.last):
             self.world.seen["sum in parts"] += 1
@@ -323,19 +323,19 @@ class SimCoordinator(Process):
                 continue
             for batch in each.batches:
                 memory.check_batch("train", batch)  # its touched rows are read
-            self._sums[bucket].append(Node(each.place, memory.gradient(each.worker, each.slot, bucket)))
+            self._sums[bucket].append(Node(each.group_index, memory.gradient(each.worker, each.slot, bucket)))
             self._counts[bucket] += len(each.batches)
-        self._sums[bucket].sort(key=lambda node: node.place)
+        self._sums[bucket].sort(key=lambda node: node.leaf)
         end = range(FOREVER) if action.last else action.places
-        self._sums[bucket] = [Node(node[0].place, sum_of(node)) for node in join_into_nodes(self._sums[bucket], end)]
+        self._sums[bucket] = [Node(node[0].leaf, sum_of(node)) for node in join_into_nodes(self._sums[bucket], end)]
         rules = self.world.setup.rules
         most = most_nodes(rules.groups.per_step) if rules.machines == 1 else most_nodes_between(len(rules.share))
         assert len(self._sums[bucket]) <= most, "memory for sums"
         self._divisors[bucket] = action.batches
 
     def update(self, action: Update) -> None:
-        if action.fold is not None:
-            self.fold(action.fold)
+        if action.reduction is not None:
+            self.reduce(action.reduction)
         memory, bucket, count = self.world.memory, action.bucket, action.batches
         assert action.step == self._version, f"I3: step {action.step} updates version {self._version}"
         total = sum_of(self._sums[bucket]) if count else 0

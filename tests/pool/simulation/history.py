@@ -7,7 +7,7 @@ from collections.abc import Sequence, Set
 from dataclasses import replace
 from statistics import fmean
 
-from pool.coordinator.scheduler.actions import BadBatch, Commit, Freeze, Measure, ReduceRates
+from pool.coordinator.scheduler.actions import BadBatch, Commit, FinishValidation, Freeze, ReduceRates
 from pool.protocol.blame import DEADLY, RAISED
 from pool.protocol.identity import Peer
 from tests.pool.simulation.arithmetic import (
@@ -74,7 +74,7 @@ class History:
         concerned = set(action.members) or self._training
         innocent = not all(self._setup.is_bad(member, action.batch) for member in concerned)
         rules = self._setup.rules
-        is_own = rules.groups.place_of(action.batch) in rules.share  # else another machine has seen the deaths
+        is_own = rules.groups.group_index(action.batch) in rules.share  # else another machine has seen the deaths
         if is_own and not all((member, action.batch) in self._setup.unsound for member in concerned):
             died, raised = (
                 self._ends[self._who_knows(coordinator), action.batch, exception] for exception in (False, True)
@@ -133,7 +133,7 @@ class History:
     def _reductions(self, member: int) -> int:
         return reductions(self._setup, member, [values[member] for _, values in sorted(self._validations.items())])
 
-    def measured(self, action: Measure, weights: Weights, values: Sequence[float]) -> None:
+    def measured(self, action: FinishValidation, weights: Weights, values: Sequence[float]) -> None:
         """A successor may do one again that is in nothing it goes on from; `values`: of each member, NaN if nothing is
         collected."""
         assert action.version == len(self._versions) - 1

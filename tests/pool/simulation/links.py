@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Node:
     """A sum, at its place in the tree."""
 
-    place: int
+    leaf: int
     total: int
 
 

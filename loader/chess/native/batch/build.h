@@ -40,7 +40,7 @@ inline std::uint32_t write_columns(const FeatureSet& set, std::uint32_t num_bags
 
 #if defined(__AVX512VBMI2__)
 // Rows and columns of a set with threats. False if this can't make them (relations/rows_avx512.h).
-inline bool write_with_threats(const BatchParts& parts, std::uint32_t batch_size, const Scratch& scratch,
+inline bool write_threat_batch(const BatchParts& parts, std::uint32_t batch_size, const Scratch& scratch,
                                const SlotArrays& slot) {
     const FeatureSet& set = *parts.set;
     if (set.threats == nullptr || !set.wide() || parts.wide_bags) return false;
@@ -50,15 +50,15 @@ inline bool write_with_threats(const BatchParts& parts, std::uint32_t batch_size
     const auto columns = columns_in<std::uint32_t, std::uint16_t>(slot);
     const Part* part = set.parts.data();
     const Part* const end = part + set.parts.size();
-    const Part* first_virtual = part;  // behind the relations
-    while (first_virtual != end && first_virtual->first < set.first_relation) ++first_virtual;
-    std::uint32_t touched = bit_columns(set, part, first_virtual, 2 * batch_size, active, scratch, columns, 0, 0);
+    const Part* first_virtual_input = part;  // behind the relations
+    while (first_virtual_input != end && first_virtual_input->first < set.first_relation) ++first_virtual_input;
+    std::uint32_t touched = bit_columns(set, part, first_virtual_input, 2 * batch_size, active, scratch, columns, 0, 0);
     touched = threat_columns(set, batch_size, threats, scratch, columns, touched, slot.touched_offsets[touched]);
     if (set.pawn_pairs) {
         touched = pawn_pair_columns(set.first_relation + set.threats->num_inputs, batch_size, scratch, columns, touched,
                                     slot.touched_offsets[touched], active);
     }
-    touched = bit_columns(set, first_virtual, end, 2 * batch_size, active, scratch, columns, touched,
+    touched = bit_columns(set, first_virtual_input, end, 2 * batch_size, active, scratch, columns, touched,
                           slot.touched_offsets[touched]);
     slot.header[1] = active;
     slot.header[2] = touched;
@@ -71,7 +71,7 @@ inline void write_sparse(const BatchParts& parts, std::uint32_t batch_size, cons
                          const SlotArrays& slot) {
     const FeatureSet& set = *parts.set;
 #if defined(__AVX512VBMI2__)
-    if (write_with_threats(parts, batch_size, scratch, slot)) return;
+    if (write_threat_batch(parts, batch_size, scratch, slot)) return;
 #endif
     if (set.has_relations()) {
         write_rows_with_relations<Number>(set, batch_size, scratch, slot);

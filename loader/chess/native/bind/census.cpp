@@ -50,7 +50,7 @@ RecordBytes take_records(CensusWriter& self) {
 void add_chunk(CensusWriter& self, const PositionReader& reader, std::size_t chunk) {
     if (chunk >= reader.num_chunks()) throw std::out_of_range("there is no such chunk");
     stream::RecordBuffer records(sizeof(Record));
-    PositionReader::Reading reading{.chunk = chunk, .records = &records, .fault = {}, .left_out = {}};
+    PositionReader::Reading reading{.chunk = chunk, .records = &records, .fault = {}, .skipped = {}};
     reader.read(std::span(&reading, 1), true, [](std::size_t) {});
     self.add(records.as<Record>());
 }

@@ -46,16 +46,16 @@ inline void bind_codec(nanobind::module_& module, const char* name, const Codec&
 
 // `needed`: parts that a filter needs. `bad_data`: null keeps illegal positions, "stop" takes them for damage, "count"
 // leaves them out, "skip" also what can't be read.
-[[nodiscard]] inline Demands demands_of(const std::vector<std::string>& needed,
-                                        const std::optional<std::string>& bad_data, bool every) {
+[[nodiscard]] inline ReadOptions parse_read_options(const std::vector<std::string>& required_parts,
+                                                    const std::optional<std::string>& bad_data, bool every) {
     const std::string rule = bad_data.value_or("keep");
     require(rule == "keep" || rule == "stop" || rule == "count" || rule == "skip",
             "bad_data is None, stop, count or skip");
-    Demands demands{.needed = parts_of(needed), .every = every};
-    if (rule == "stop") demands.on_illegal = OnIllegal::kStop;
-    if (rule == "count" || rule == "skip") demands.on_illegal = OnIllegal::kLeaveOut;
-    demands.leaves_out_damage = rule == "skip";
-    return demands;
+    ReadOptions options{.required_parts = parts_of(required_parts), .every_position = every};
+    if (rule == "stop") options.on_illegal = OnIllegal::kStop;
+    if (rule == "count" || rule == "skip") options.on_illegal = OnIllegal::kSkip;
+    options.skips_damage = rule == "skip";
+    return options;
 }
 
 // What `open` gives for the file that is expected. Raises DataError.

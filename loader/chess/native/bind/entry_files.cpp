@@ -38,18 +38,18 @@ constexpr std::size_t kBlock = 4096;  // records decoded at once
 
 std::shared_ptr<const EntryFile> open_entries(const Codec& codec, const FileName& name,
                                               const std::optional<Identity>& identity, bool may_grow,
-                                              const std::vector<std::string>& needed,
+                                              const std::vector<std::string>& required_parts,
                                               std::optional<std::vector<std::uint64_t>> borders,
                                               const std::optional<std::string>& bad_data, bool every) {
-    const Demands demands = demands_of(needed, bad_data, every);
+    const ReadOptions options = parse_read_options(required_parts, bad_data, every);
     return opened_file(name, identity, may_grow, [&](const std::optional<ExpectedFile>& expected) {
-        return codec.open(name.path, expected, demands, std::move(borders));
+        return codec.open(name.path, expected, options, std::move(borders));
     });
 }
 
 std::optional<std::vector<std::uint64_t>> borders_of(const EntryFile& file) {
     const auto* plain = dynamic_cast<const PlainUnitFile*>(&file);
-    if (plain == nullptr || file.codec().sought() == nullptr) return std::nullopt;
+    if (plain == nullptr || file.codec().scanned_units() == nullptr) return std::nullopt;
     return plain->borders();
 }
 
@@ -66,7 +66,7 @@ class ChunkWalk {
 
     [[nodiscard]] Walk& walk() { return *walk_; }
     [[nodiscard]] const Codec& codec() const { return file_->codec(); }
-    void rewind() { walk_ = file_->walk(piece_, file_->demands()); }
+    void rewind() { walk_ = file_->walk(piece_, file_->options()); }
     [[nodiscard]] std::uint64_t units() const { return walk_->units(); }
 
     // Behind what has been read.
@@ -76,9 +76,9 @@ class ChunkWalk {
     }
 
     // What was left out, by kind.
-    [[nodiscard]] std::vector<LeftOutTuple> left_out() const {
+    [[nodiscard]] std::vector<LeftOutTuple> skipped() const {
         std::vector<LeftOutTuple> kinds;
-        for (const stream::LeftOut& kind : file_->left_out(chunk_, piece_, walk_->left_out()))
+        for (const stream::LeftOut& kind : file_->skipped(chunk_, piece_, walk_->skipped()))
             kinds.push_back(sparsepool::as_tuple(kind));
         return kinds;
     }
@@ -152,7 +152,7 @@ nb::object copy_to(ChunkWalk& self, EntryWriter& writer, double scale) {
     {
         const nb::gil_scoped_release release;
         std::uint64_t units = 0;
-        const auto good_units = [&self] { return self.units() - self.walk().left_out().extents.size(); };
+        const auto good_units = [&self] { return self.units() - self.walk().skipped().extents.size(); };
         for (const Entry* entry = self.walk().next(); entry != nullptr; entry = self.walk().next()) {
             for (; units < good_units(); ++units) writer.begin_unit();  // of a game without moves too
             Entry scaled = *entry;
@@ -185,11 +185,11 @@ std::string_view view(const nb::bytes& bytes) { return {bytes.c_str(), bytes.siz
 
 std::shared_ptr<const EntryFile> hold_entries(const Codec& codec, const FileName& name, const nb::bytes& bytes,
                                               std::uint64_t begin, std::uint64_t first_unit,
-                                              const std::vector<std::string>& needed,
+                                              const std::vector<std::string>& required_parts,
                                               const std::optional<std::string>& bad_data, bool every,
                                               const nb::bytes& header) {
-    return codec.hold(name.path, demands_of(needed, bad_data, every), std::string(view(bytes)), begin, first_unit,
-                      std::string(view(header)));
+    return codec.open_in_memory(name.path, parse_read_options(required_parts, bad_data, every),
+                                std::string(view(bytes)), begin, first_unit, std::string(view(header)));
 }
 
 }  // namespace
@@ -245,7 +245,7 @@ void bind_entry_files(nb::module_& module) {
         .def_prop_ro("enough", &Codec::enough, "bytes by which that is known of most chunks")
         .def_prop_ro("has_games", &Codec::has_games)
         .def_prop_ro(
-            "is_sought", [](const Codec& codec) { return codec.sought() != nullptr; },
+            "is_sought", [](const Codec& codec) { return codec.scanned_units() != nullptr; },
             "the ends of units have to be looked for")
         .def_prop_ro("keeps_games", &Codec::keeps_games, "a unit is what is left of a game, not a single position")
         .def_prop_ro("unit", [](const Codec& codec) { return codec.units().word(); }, "record, line, game or chain");
@@ -256,7 +256,7 @@ void bind_entry_files(nb::module_& module) {
         .def_prop_ro("num_chunks", &EntryFile::num_pieces)
         .def_prop_ro("is_packed", &EntryFile::is_packed, "compressed: decoded in the order of the file")
         .def_prop_ro(
-            "useless", [](const EntryFile& file) { return as_tuple(file.useless()); },
+            "useless", [](const EntryFile& file) { return as_tuple(file.find_unusable_reason()); },
             "a fault, as ChunkWalk has it, if there is nothing good before it; which is known without reading on")
         .def_prop_ro("whole_size", &EntryFile::whole_size, "bytes up to the end of the last whole record, line or game")
         .def_prop_ro(
@@ -303,7 +303,7 @@ void bind_entry_files(nb::module_& module) {
         .def("rewind", &ChunkWalk::rewind, "Begins again, without reading the file.")
         .def("copy_to", &copy_to, "writer"_a, "scale"_a = 1.0,
              "Adds all more entries to the writer, their scores times `scale`. The fault, if any, or None.")
-        .def_prop_ro("left_out", &ChunkWalk::left_out, "so far, by kind, as loader.stream.left_out.LeftOut")
+        .def_prop_ro("left_out", &ChunkWalk::skipped, "so far, by kind, as loader.stream.left_out.LeftOut")
         .def_prop_ro(
             "unscored", [](ChunkWalk& self) { return self.walk().unscored(); },
             "entries without a score so far: (reason, how many), of formats that know a reason")

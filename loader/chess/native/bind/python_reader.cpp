@@ -50,7 +50,7 @@ class PythonReader final : public PositionReader {
                 std::memcpy(reading.records->room<Record>(count), records.data(), count * sizeof(Record));
                 reading.records->grow(count);
             }
-            for (const nb::handle kind : nb::cast<nb::list>(answer[2])) reading.left_out.push_back(left_out_of(kind));
+            for (const nb::handle kind : nb::cast<nb::list>(answer[2])) reading.skipped.push_back(left_out_of(kind));
             if (!answer[1].is_none()) {
                 reading.fault = fault_of(answer[1]);
             } else if (!sums_.agrees(reading.chunk, {records.data(), count * sizeof(Record)})) {

@@ -28,14 +28,16 @@ using RecordBytes = nb::ndarray<nb::numpy, std::uint8_t, nb::shape<-1, sizeof(Re
 using EntryTuple = std::tuple<std::string_view, std::string_view, std::int64_t, std::optional<std::int64_t>,
                               std::optional<std::int64_t>>;
 
-RecordBytes pack_records(const std::vector<EntryTuple>& entries, bool legal, const std::vector<std::string>& needed) {
-    const unsigned parts = parts_of(needed);
+RecordBytes pack_records(const std::vector<EntryTuple>& entries, bool legal,
+                         const std::vector<std::string>& required_parts) {
+    const unsigned parts = parts_of(required_parts);
     auto records = std::make_unique<std::vector<Record>>();
     for (const auto& [fen, move, score, ply, result] : entries) {
         const Entry entry = make_entry(fen, move, score, ply, result);
         const Illegal illegal = legal ? find_illegal(entry.position) : Illegal::kNone;
-        if (illegal != Illegal::kNone) require_storable(words_of(illegal), fen, move);
-        if (const char* missing = missing_fault(entry.lacks & parts)) require_storable(missing, fen, move);
+        if (illegal != Illegal::kNone) require_storable(describe(illegal), fen, move);
+        if (const char* missing = describe_missing_part(entry.missing_parts & parts))
+            require_storable(missing, fen, move);
         records->push_back(make_record(entry));
     }
     auto* data = reinterpret_cast<std::uint8_t*>(records->data());

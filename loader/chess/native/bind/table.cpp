@@ -37,7 +37,7 @@ nb::object add_rows(EntryWriter& writer, const RowBytes& bytes) {
         const auto* rows = reinterpret_cast<const Row*>(bytes.data());
         for (; number < bytes.shape(0); ++number) {
             Entry entry;
-            fault = entry_of(rows[number], entry);
+            fault = to_entry(rows[number], entry);
             if (fault.empty()) fault = writer.add(entry);
             if (!fault.empty()) break;
         }

@@ -52,11 +52,11 @@ nb::object units_of_file(const EntryFile& file, std::size_t chunk) {
         const nb::gil_scoped_release release;
         block = read_units(file, chunk);
     }
-    std::vector<LeftOutTuple> left_out;
-    for (const stream::LeftOut& kind : block.left_out) left_out.push_back(sparsepool::as_tuple(kind));
+    std::vector<LeftOutTuple> skipped;
+    for (const stream::LeftOut& kind : block.skipped) skipped.push_back(sparsepool::as_tuple(kind));
     const bool cuts_units = block.cuts_units;
     const std::vector<CountedReason> unscored = std::move(block.unscored);
-    return nb::make_tuple(unit_tuple(std::move(block)), left_out, cuts_units, unscored);
+    return nb::make_tuple(unit_tuple(std::move(block)), skipped, cuts_units, unscored);
 }
 
 nb::object units_of_bytes(const Codec& codec, const Bytes& bytes) {
@@ -104,7 +104,7 @@ nb::object units_into_buckets(const std::vector<UnitsWithDraws>& blocks, unsigne
     Buckets found;
     {
         const nb::gil_scoped_release release;
-        found = into_buckets(views, shift);
+        found = partition_into_buckets(views, shift);
     }
     return bucket_tuple(std::move(found));
 }
@@ -114,7 +114,7 @@ nb::object drawn_into_buckets(const Bytes& drawn, unsigned shift) {
     Buckets found;
     {
         const nb::gil_scoped_release release;
-        found = into_buckets(view(drawn), shift);
+        found = partition_into_buckets(view(drawn), shift);
     }
     return bucket_tuple(std::move(found));
 }
@@ -123,7 +123,7 @@ nb::object places_by_draw(const Bytes& drawn) {
     std::vector<std::uint64_t> places;
     {
         const nb::gil_scoped_release release;
-        places = by_draw(view(drawn));
+        places = sort_by_draw(view(drawn));
     }
     return as_array<std::uint64_t>(std::move(places));
 }

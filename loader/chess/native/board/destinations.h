@@ -9,11 +9,11 @@
 namespace sparsepool::chess {
 
 // How a type of piece moves: all ones for what it does, else zero.
-struct Manner {
+struct Movement {
     Bitboard straight, slanted, knight, king, pawn;
 };
 
-inline constexpr std::array<Manner, 8> kManners = {{
+inline constexpr std::array<Movement, 8> kMovements = {{
     {0, 0, 0, 0, ~Bitboard{0}},
     {0, 0, ~Bitboard{0}, 0, 0},
     {0, ~Bitboard{0}, 0, 0, 0},
@@ -41,17 +41,17 @@ inline namespace SPARSEPOOL_ISA {
 // of pieces are worked out and one is chosen: what moves is as good as random, and a wrong guess costs more than the
 // work.
 [[nodiscard]] inline Bitboard destinations(const Position& position, Bitboard own, unsigned type, unsigned from) {
-    const Manner& manner = kManners.data()[type];
-    const Bitboard slides = slider_attacks(from, position.occupied, manner.straight, manner.slanted);
-    const Bitboard leaps = (knight_attacks(from) & manner.knight) | (king_attacks(from) & manner.king);
-    return ((slides | leaps) & ~own) | (pawn_destinations(position, own, from) & manner.pawn);
+    const Movement& movement = kMovements.data()[type];
+    const Bitboard slides = slider_attacks(from, position.occupied, movement.straight, movement.slanted);
+    const Bitboard leaps = (knight_attacks(from) & movement.knight) | (king_attacks(from) & movement.king);
+    return ((slides | leaps) & ~own) | (pawn_destinations(position, own, from) & movement.pawn);
 }
 
 [[nodiscard]] inline bool promotes_next(unsigned colour, unsigned from) { return (from >> 3) == 6 - 5 * colour; }
 
 // Whether the move is one of its piece's, pins and checks ignored: castling as `play` of Chess960 has it, other moves
 // of the type that they are. Without it `play` makes a whole position of nonsense.
-[[nodiscard]] inline bool is_move_of_a_piece(const Position& position, Move move) {
+[[nodiscard]] inline bool is_pseudo_legal_or_castling(const Position& position, Move move) {
     if (move.type() == MoveType::kCastling) return true;
     const Bitboard own = position.of_colour(position.side);
     const unsigned from = move.from();

@@ -48,7 +48,7 @@ char* write_castling(const Position& position, char* out) {
     const bool corners = castles_from_corners(position);
     for (unsigned bit = 0; bit < 4; ++bit) {
         if ((position.castling >> bit & 1U) == 0) continue;
-        const unsigned file = position.castling_rook(bit) & 7U;
+        const unsigned file = position.castling_rook_square(bit) & 7U;
         const unsigned king = king_square(position, bit / 2) & 7U;
         const bool has_name = !corners && (file > king) == (bit % 2 == 0);
         *out++ = has_name ? static_cast<char>((bit < 2 ? 'A' : 'a') + file) : kCastlingLetters[bit];
@@ -110,7 +110,7 @@ consteval std::array<Letter, 256> make_letters() {
 
 constexpr std::array<Letter, 256> kLetters = make_letters();
 
-// Of a position without pieces. Whether it is a sound board; board_fault says what is wrong else.
+// Of a position without pieces. Whether it is a sound board; find_board_problem says what is wrong else.
 bool read_board(std::string_view text, Position& position) {
     Bitboard planes[4] = {};
     Bitboard occupied = 0;
@@ -134,7 +134,7 @@ bool read_board(std::string_view text, Position& position) {
 }
 
 // Of a board that is not sound.
-[[gnu::cold]] std::string board_fault(std::string_view text) {
+[[gnu::cold]] std::string find_board_problem(std::string_view text) {
     unsigned rank = 7;
     unsigned file = 0;
     unsigned pieces = 0;
@@ -161,7 +161,7 @@ bool read_board(std::string_view text, Position& position) {
 
 // The right of a letter of KQkq, or of the file of its rook. One of KQkq is that of the corner's rook, or if there is
 // none, of the outermost one on that side of the king. False for a letter that is none, or a right that is held.
-bool grant_castling(char letter, Position& position) {
+bool add_castling_right(char letter, Position& position) {
     const std::size_t known = kCastlingLetters.find(letter);
     const bool white = letter < 'a';
     const auto file = static_cast<unsigned>(letter - (white ? 'A' : 'a'));
@@ -185,7 +185,7 @@ bool grant_castling(char letter, Position& position) {
     }
     const bool is_new = (position.castling >> bit & 1U) == 0;
     position.castling = static_cast<std::uint8_t>(position.castling | 1U << bit);
-    position.set_castling_rook(bit, rook);
+    position.set_castling_rook_file(bit, rook);
     return is_new;
 }
 
@@ -195,7 +195,7 @@ std::string parse_state(const Fields& found, Position& position) {
     position.side = fields[1] == "w" ? kWhite : kBlack;
     if (found.count < 3) return {};
     for (const char letter : fields[2] == "-" ? std::string_view{} : fields[2]) {
-        if (!grant_castling(letter, position)) return "castling rights must be - or letters of KQkq, each once";
+        if (!add_castling_right(letter, position)) return "castling rights must be - or letters of KQkq, each once";
     }
     if (found.count < 4) return {};
     unsigned passed = kNoSquare;
@@ -222,7 +222,7 @@ MoveType type_of(const Position& position, unsigned from, unsigned to) {
     const unsigned home = position.side == kWhite ? kE1 : kE8;
     if ((piece & position.kings()) != 0 && (from & 56) == (home & 56)) {
         const unsigned right = right_of(position, from, to);
-        const unsigned rook = position.castling_rook(right);
+        const unsigned rook = position.castling_rook_square(right);
         const bool held = from == home || (position.castling >> right & 1U) != 0;
         const bool onto_rook = to == rook && (bit_of(to) & position.rooks() & own) != 0;
         const bool two_steps = from == home && (to == home + 2 || to == home - 2);
@@ -257,9 +257,9 @@ char* write_fen(const Position& position, unsigned move_number, char* out, unsig
     return write_number(move_number, out);
 }
 
-unsigned known_fields(const Entry& entry) {
+unsigned count_fen_fields(const Entry& entry) {
     static_assert(kRightsPart == 1U << 0 && kEnPassantPart == 1U << 1 && kClockPart == 1U << 2 && kPlyPart == 1U << 3);
-    return 2U + (entry.lacks == 0 ? 4U : first_square(entry.lacks));
+    return 2U + (entry.missing_parts == 0 ? 4U : first_square(entry.missing_parts));
 }
 
 char* write_uci(Move move, bool chess960, char* out) {
@@ -278,12 +278,12 @@ char* write_uci(Move move, bool chess960, char* out) {
 
 std::string parse_fen(std::string_view text, Position& position) {
     unsigned number = 0;
-    std::uint8_t lacks = 0;
-    return parse_fen(text, 4, position, number, lacks);
+    std::uint8_t missing_parts = 0;
+    return parse_fen(text, 4, position, number, missing_parts);
 }
 
 std::string parse_fen(std::string_view text, std::size_t least, Position& position, unsigned& number,
-                      std::uint8_t& lacks) {
+                      std::uint8_t& missing_parts) {
     position = Position{};
     number = 0;
     const Fields fields = split(text);
@@ -291,17 +291,17 @@ std::string parse_fen(std::string_view text, std::size_t least, Position& positi
         return "a FEN has " + std::to_string(least) + " to 6 fields, not " + std::to_string(fields.count);
     }
     if (!read_board(fields.texts[0], position)) [[unlikely]]
-        return board_fault(fields.texts[0]);
+        return find_board_problem(fields.texts[0]);
     if (fields.count == 6 && !parse_number(fields.texts[5], number)) number = 0;
     constexpr unsigned kParts = kRightsPart | kEnPassantPart | kClockPart;
-    lacks =
+    missing_parts =
         static_cast<std::uint8_t>((kParts << (fields.count - 2) & kParts) | (number == 0 ? unsigned{kPlyPart} : 0U));
     std::string wrong = parse_state(fields, position);
-    position.chess960 = position.chess960 || (position.castling != 0 && shows_chess960(position));
+    position.chess960 = position.chess960 || (position.castling != 0 && implies_chess960(position));
     return wrong;
 }
 
-const char* missing_fault(unsigned missing) {
+const char* describe_missing_part(unsigned missing) {
     if ((missing & kRightsPart) != 0) return "the FEN has no castling rights, and a filter needs them";
     if ((missing & kClockPart) != 0) return "the FEN has no half-move clock, and a filter needs it";
     if ((missing & kPlyPart) != 0) return "the FEN has no move number: no ply is known, and a filter needs it";
@@ -320,17 +320,17 @@ std::string parse_uci(std::string_view text, const Position& position, Move& mov
     if (text.size() == 5) {
         const std::size_t promotion = kPromotionLetters.find(text[4]);
         if (promotion == std::string_view::npos) return "a promotion's letter is one of n, b, r, q";
-        move = make_move(MoveType::kPromotion, from, to, static_cast<unsigned>(promotion));
+        move = encode_move(MoveType::kPromotion, from, to, static_cast<unsigned>(promotion));
         return {};
     }
-    move = stored_move(position, from, to);
+    move = resolve_move(position, from, to);
     return {};
 }
 
-Move stored_move(const Position& position, unsigned from, unsigned to) {
+Move resolve_move(const Position& position, unsigned from, unsigned to) {
     const MoveType type = type_of(position, from, to);
-    if (type == MoveType::kCastling) to = position.castling_rook(right_of(position, from, to));
-    return make_move(type, from, to);
+    if (type == MoveType::kCastling) to = position.castling_rook_square(right_of(position, from, to));
+    return encode_move(type, from, to);
 }
 
 }  // namespace sparsepool::chess

@@ -18,7 +18,7 @@ inline constexpr std::size_t kMaxUci = 8;
 char* write_fen(const Position& position, unsigned move_number, char* out, unsigned fields = 6);
 
 // The fields of an entry's FEN before the first that it lacks.
-[[nodiscard]] unsigned known_fields(const Entry& entry);
+[[nodiscard]] unsigned count_fen_fields(const Entry& entry);
 
 // Writes at most kMaxUci characters and gives back the end. Castling is the king's two-step move, in a game of
 // Chess960 the king onto its rook; a promotion's letter is lower case, the null move is 0000.
@@ -31,13 +31,13 @@ char* write_uci(Move move, bool chess960, char* out);
 // The same for one of `least` to 6 fields, with its move number, which may be 0 or too large; 0 if it has none or what
 // is no number. `lacks` (EntryPart): what it does not say.
 [[nodiscard]] std::string parse_fen(std::string_view text, std::size_t least, Position& position, unsigned& number,
-                                    std::uint8_t& lacks);
+                                    std::uint8_t& missing_parts);
 
 // What a filter needs and an entry's FEN does not say (EntryPart), in words; null if that is nothing.
-[[nodiscard]] const char* missing_fault(unsigned missing);
+[[nodiscard]] const char* describe_missing_part(unsigned missing);
 
 // The move as it is stored: also castling by two steps of the king is onto its rook. It may be illegal.
-[[nodiscard]] Move stored_move(const Position& position, unsigned from, unsigned to);
+[[nodiscard]] Move resolve_move(const Position& position, unsigned from, unsigned to);
 
 // Reads a move to be played in `position`: e1g1 and e1h1 both castle if the king stands on e1. Only what the
 // stored word needs is looked at; the move may be illegal. Gives back what is wrong, or an empty text.

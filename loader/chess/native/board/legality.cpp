@@ -2,7 +2,7 @@
 
 namespace sparsepool::chess {
 
-const char* words_of(Illegal illegal) {
+const char* describe(Illegal illegal) {
     switch (illegal) {
         case Illegal::kNone: return "damaged";
         case Illegal::kKings: return kNotOneKingEach;
@@ -11,17 +11,17 @@ const char* words_of(Illegal illegal) {
         case Illegal::kKingsTouch: return "the kings are side by side";
         case Illegal::kCheck: return "the side that is not to move is in check";
         case Illegal::kCastling: return kNoCastling;
-        case Illegal::kEnPassant: return kNotPassed;
-        case Illegal::kMove: return kNoPiecesMove;
+        case Illegal::kEnPassant: return kBadEnPassantSquare;
+        case Illegal::kMove: return kImpossibleMove;
     }
     return "unknown";
 }
 
-Illegal meaning_of(std::string_view words) {
+Illegal classify_problem(std::string_view words) {
     for (const Illegal illegal : {Illegal::kKings, Illegal::kCastling, Illegal::kEnPassant, Illegal::kMove}) {
-        if (words == words_of(illegal)) return illegal;
+        if (words == describe(illegal)) return illegal;
     }
-    const bool is_of_move = words == kTakesKing || words == kNoWayToCastle;
+    const bool is_of_move = words == kTakesKing || words == kBlockedCastling;
     return is_of_move ? Illegal::kMove : Illegal::kNone;
 }
 

@@ -39,10 +39,10 @@ struct Position {
     std::uint16_t rook_files = kCornerRooks;
 
     // The square of the rook of CastlingRight 1 << bit.
-    [[nodiscard, gnu::always_inline]] unsigned castling_rook(unsigned bit) const {
+    [[nodiscard, gnu::always_inline]] unsigned castling_rook_square(unsigned bit) const {
         return (rook_files >> (3 * bit) & 7U) + (bit < 2 ? 0U : 56U);
     }
-    [[gnu::always_inline]] void set_castling_rook(unsigned bit, unsigned file) {
+    [[gnu::always_inline]] void set_castling_rook_file(unsigned bit, unsigned file) {
         rook_files = static_cast<std::uint16_t>((rook_files & ~(7U << (3 * bit))) | file << (3 * bit));
     }
 
@@ -54,8 +54,8 @@ struct Position {
     [[nodiscard, gnu::always_inline]] Bitboard rooks() const { return planes[1] & planes[2]; }
     [[nodiscard, gnu::always_inline]] Bitboard kings() const { return planes[1] & planes[3]; }
     // What moves like a rook, like a bishop: queens are both.
-    [[nodiscard, gnu::always_inline]] Bitboard straight() const { return rooks() | (planes[3] & ~planes[1]); }
-    [[nodiscard, gnu::always_inline]] Bitboard slanted() const { return (planes[2] | planes[3]) & ~planes[1]; }
+    [[nodiscard, gnu::always_inline]] Bitboard orthogonal_sliders() const { return rooks() | (planes[3] & ~planes[1]); }
+    [[nodiscard, gnu::always_inline]] Bitboard diagonal_sliders() const { return (planes[2] | planes[3]) & ~planes[1]; }
 
     [[nodiscard, gnu::always_inline]] unsigned code_at(unsigned square) const {
         return static_cast<unsigned>((planes[0] >> square & 1) | (planes[1] >> square & 1) << 1 |
@@ -67,7 +67,7 @@ struct Position {
                                      4 * (planes[3] >> square & 1));
     }
 
-    [[gnu::always_inline]] void lift(Bitboard squares) {
+    [[gnu::always_inline]] void remove_pieces(Bitboard squares) {
         occupied &= ~squares;
         for (Bitboard& plane : planes) plane &= ~squares;
     }
@@ -75,7 +75,7 @@ struct Position {
     // What stands on `from` now stands on `to`; whatever stood on the squares of `lifted`, which are both of these and
     // maybe another, is gone. Bit by bit, whatever piece it is; all four planes at once where that is
     // one register, which takes 7 % off decoding.
-    [[gnu::always_inline]] void move(unsigned from, unsigned to, Bitboard lifted) {
+    [[gnu::always_inline]] void move_piece(unsigned from, unsigned to, Bitboard lifted) {
         occupied = (occupied & ~lifted) | Bitboard{1} << to;
 #if defined(__AVX2__)
         const __m256i old = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(planes));
@@ -90,7 +90,7 @@ struct Position {
     }
 
     // The square must be empty.
-    [[gnu::always_inline]] void drop(Bitboard square, unsigned code) {
+    [[gnu::always_inline]] void put_piece(Bitboard square, unsigned code) {
         occupied |= square;
         for (unsigned i = 0; i < 4; ++i) planes[i] |= square & -Bitboard{code >> i & 1};
     }
@@ -105,7 +105,7 @@ struct Position {
 }
 
 // Whether the rights that are held tell Chess960: a king off the e-file, or a rook out of its corner.
-[[nodiscard, gnu::always_inline]] inline bool shows_chess960(const Position& position) {
+[[nodiscard, gnu::always_inline]] inline bool implies_chess960(const Position& position) {
     constexpr Bitboard kFileE = 0x1010101010101010;
     const bool white = (position.castling & 3U) != 0 && (position.kings() & position.of_colour(kWhite) & kFileE) == 0;
     const bool black = (position.castling & 12U) != 0 && (position.kings() & position.of_colour(kBlack) & kFileE) == 0;
@@ -127,8 +127,8 @@ struct Move {
     }
 };
 
-[[nodiscard, gnu::always_inline]] inline constexpr Move make_move(MoveType type, unsigned from, unsigned to,
-                                                                  unsigned promotion = 0) {
+[[nodiscard, gnu::always_inline]] inline constexpr Move encode_move(MoveType type, unsigned from, unsigned to,
+                                                                    unsigned promotion = 0) {
     return Move{static_cast<std::uint16_t>(static_cast<unsigned>(type) << 14 | from << 8 | to << 2 | promotion)};
 }
 
@@ -140,13 +140,13 @@ enum EntryPart : std::uint8_t { kRightsPart = 1, kEnPassantPart = 2, kClockPart 
 struct Entry {
     Position position;
     Move move;
-    std::int16_t score = 0;  // or kNoScore (record.h)
-    std::uint16_t ply = 0;   // 65535: that and more
-    std::int8_t result = 0;  // or kNoResult
-    std::uint8_t lacks = 0;  // EntryPart
+    std::int16_t score = 0;          // or kNoScore (record.h)
+    std::uint16_t ply = 0;           // 65535: that and more
+    std::int8_t result = 0;          // or kNoResult
+    std::uint8_t missing_parts = 0;  // EntryPart
 };
 
-[[nodiscard, gnu::always_inline]] inline std::uint16_t one_more(std::uint16_t count) {
+[[nodiscard, gnu::always_inline]] inline std::uint16_t saturating_increment(std::uint16_t count) {
     return static_cast<std::uint16_t>(count + (count != 65535 ? 1 : 0));
 }
 

@@ -54,17 +54,18 @@ inline namespace SPARSEPOOL_ISA {
 [[nodiscard]] inline bool slider_gives_check(const Position& position, unsigned attacker, unsigned square,
                                              Bitboard occupied) {
     const Bitboard theirs = position.of_colour(attacker);
-    return ((rook_attacks(square, occupied) & position.straight() & theirs) |
-            (bishop_attacks(square, occupied) & position.slanted() & theirs)) != 0;
+    return ((rook_attacks(square, occupied) & position.orthogonal_sliders() & theirs) |
+            (bishop_attacks(square, occupied) & position.diagonal_sliders() & theirs)) != 0;
 }
 
 [[nodiscard]] inline bool king_is_attacked(const Position& position, unsigned colour) {
     const unsigned square = king_square(position, colour);
     const Bitboard theirs = position.of_colour(colour ^ 1);
-    const Bitboard attackers =
-        (knight_attacks(square) & position.knights()) | (pawn_attacks(colour, square) & position.pawns()) |
-        (king_attacks(square) & position.kings()) | (rook_attacks(square, position.occupied) & position.straight()) |
-        (bishop_attacks(square, position.occupied) & position.slanted());
+    const Bitboard attackers = (knight_attacks(square) & position.knights()) |
+                               (pawn_attacks(colour, square) & position.pawns()) |
+                               (king_attacks(square) & position.kings()) |
+                               (rook_attacks(square, position.occupied) & position.orthogonal_sliders()) |
+                               (bishop_attacks(square, position.occupied) & position.diagonal_sliders());
     return (attackers & theirs) != 0;
 }
 
@@ -96,9 +97,9 @@ inline namespace SPARSEPOOL_ISA {
     const Bitboard own = position.of_colour(us);
     const bool in_place = (position.kings() & own & bit_of(from)) != 0 && (position.rooks() & own & bit_of(to)) != 0;
     if (!in_place || (position.occupied & between) != 0) return MoveFault::kBadCastling;
-    position.lift(bit_of(from) | bit_of(to));
-    position.drop(bit_of(base + (king_side ? 6 : 2)), 2 * kKing + us);
-    position.drop(bit_of(base + (king_side ? 5 : 3)), 2 * kRook + us);
+    position.remove_pieces(bit_of(from) | bit_of(to));
+    position.put_piece(bit_of(base + (king_side ? 6 : 2)), 2 * kKing + us);
+    position.put_piece(bit_of(base + (king_side ? 5 : 3)), 2 * kRook + us);
     return MoveFault::kNone;
 }
 
@@ -120,9 +121,9 @@ inline namespace SPARSEPOOL_ISA {
     };
     const Bitboard others = position.occupied & ~bit_of(from) & ~bit_of(to);
     if (((way(from, king_to) | way(to, rook_to)) & others) != 0) return MoveFault::kBadCastling;
-    position.lift(bit_of(from) | bit_of(to));
-    position.drop(bit_of(king_to), 2 * kKing + us);
-    position.drop(bit_of(rook_to), 2 * kRook + us);
+    position.remove_pieces(bit_of(from) | bit_of(to));
+    position.put_piece(bit_of(king_to), 2 * kKing + us);
+    position.put_piece(bit_of(rook_to), 2 * kRook + us);
     return MoveFault::kNone;
 }
 
@@ -133,13 +134,13 @@ inline namespace SPARSEPOOL_ISA {
     const bool king = (position.kings() & bit_of(move.from())) != 0;
     if (king) rights &= position.side == kWhite ? 12U : 3U;
     for (unsigned bit = 0; bit < 4; ++bit) {
-        if ((touched & bit_of(position.castling_rook(bit))) != 0) rights &= ~(1U << bit);
+        if ((touched & bit_of(position.castling_rook_square(bit))) != 0) rights &= ~(1U << bit);
     }
     return static_cast<std::uint8_t>(rights);
 }
 
 // What must hold for a move that is not castling.
-[[nodiscard, gnu::noinline]] inline MoveFault check_move(const Position& position, Move move) {
+[[nodiscard, gnu::noinline]] inline MoveFault check_unusual_move(const Position& position, Move move) {
     const unsigned us = position.side;
     const Bitboard from = bit_of(move.from());
     const Bitboard to = bit_of(move.to());
@@ -157,7 +158,7 @@ inline namespace SPARSEPOOL_ISA {
 
 // Makes a sound move that is not castling. Gives back whether it is a pawn's double step past which a pawn stands
 // that might take it: that is rare, so the one branch that follows is cheap.
-[[nodiscard]] inline bool move_piece(Position& position, Move move) {
+[[nodiscard]] inline bool play_ordinary_move(Position& position, Move move) {
     const unsigned us = position.side;
     const unsigned from = move.from();
     const unsigned to = move.to();
@@ -169,24 +170,24 @@ inline namespace SPARSEPOOL_ISA {
     Bitboard lifted = bit_of(from) | target;
     if (move.type() == MoveType::kEnPassant) [[unlikely]]
         lifted |= us == kWhite ? target >> 8 : target << 8;
-    position.move(from, to, lifted);
+    position.move_piece(from, to, lifted);
     if (move.type() == MoveType::kPromotion) [[unlikely]] {
-        position.lift(target);
-        position.drop(target, 2U * move.promotion() + us);
+        position.remove_pieces(target);
+        position.put_piece(target, 2U * move.promotion() + us);
     }
-    position.rule50 = (pawn | takes) ? std::uint16_t{0} : one_more(position.rule50);
+    position.rule50 = (pawn | takes) ? std::uint16_t{0} : saturating_increment(position.rule50);
     const Bitboard beside = (target & ~kFileA) >> 1 | (target & ~kFileH) << 1;
     const bool twice = ((from >> 3) == 1 + 5 * us) & (to == from + 16 - 32 * us);
     return pawn & twice & ((beside & enemy_pawns) != 0);
 }
 
 // Moves but castling are checked at once, and only if something is wrong, or might be, one by one.
-[[nodiscard]] inline MoveFault find_fault(const Position& position, Move move) {
+[[nodiscard]] inline MoveFault check_move(const Position& position, Move move) {
     const Bitboard from = bit_of(move.from());
     const Bitboard to = bit_of(move.to());
     const Bitboard own = position.of_colour(position.side);
     const bool plain = ((from & ~own) | (to & (own | position.kings()))) == 0 && move.type() == MoveType::kNormal;
-    return plain ? MoveFault::kNone : check_move(position, move);
+    return plain ? MoveFault::kNone : check_unusual_move(position, move);
 }
 
 // Plays the move, or says what is wrong with it and leaves the position as it was.
@@ -201,12 +202,12 @@ template <Variant kVariant = Variant::kNormal>
     if (move.type() == MoveType::kCastling) [[unlikely]] {
         const MoveFault fault = k960 ? play_castling960(position, move) : play_castling(position, move);
         if (fault != MoveFault::kNone) return fault;
-        position.rule50 = one_more(position.rule50);
+        position.rule50 = saturating_increment(position.rule50);
     } else {
-        const MoveFault fault = find_fault(position, move);
+        const MoveFault fault = check_move(position, move);
         if (fault != MoveFault::kNone) [[unlikely]]
             return fault;
-        passed = move_piece(position, move);
+        passed = play_ordinary_move(position, move);
     }
     if constexpr (k960) {
         position.castling = rights;

@@ -31,14 +31,14 @@ struct VirtualRule {
 };
 
 // Parts begin at a multiple of 64; the few inputs in between are never on.
-[[nodiscard]] inline std::uint32_t first_virtual(std::uint32_t num_inputs) { return (num_inputs + 63) / 64 * 64; }
+[[nodiscard]] inline std::uint32_t first_virtual_input(std::uint32_t num_inputs) { return (num_inputs + 63) / 64 * 64; }
 
 // With virtual inputs for each part that has more than one king bucket.
-[[nodiscard]] inline FeatureSet factorised(const FeatureSet& real) {
+[[nodiscard]] inline FeatureSet add_virtual_inputs(const FeatureSet& real) {
     FeatureSet set = real;
     for (const Part& part : real.parts) {
         if (part.buckets < 2) continue;
-        set.parts.push_back(make_part(VirtualRule{part}, first_virtual(set.num_inputs)));
+        set.parts.push_back(make_part(VirtualRule{part}, first_virtual_input(set.num_inputs)));
         set.num_inputs = set.parts.back().end();
         set.max_active += 32;
     }
@@ -51,7 +51,7 @@ inline constexpr std::uint32_t kNoVirtual = 0xFFFFFFFF;
 // own one is on the square that the king bucket stands for, the enemy's on any other.
 [[nodiscard]] inline std::vector<std::uint32_t> virtual_inputs(const FeatureSet& real) {
     std::vector<std::uint32_t> found(real.num_inputs, kNoVirtual);
-    std::uint32_t first = first_virtual(real.num_inputs);
+    std::uint32_t first = first_virtual_input(real.num_inputs);
     for (const Part& part : real.parts) {
         if (part.buckets < 2) continue;
         const VirtualRule rule{part};

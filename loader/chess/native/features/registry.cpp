@@ -50,17 +50,17 @@ std::string_view take_term(std::string_view& terms) {
     return first;
 }
 
-FeatureSet with_relations(FeatureSet set, std::string_view terms, std::string_view name) {
+FeatureSet add_relations(FeatureSet set, std::string_view terms, std::string_view name) {
     while (!terms.empty()) {
         const std::string_view term = take_term(terms);
         if (term == "threats" && !set.has_relations()) {
-            set = with_threats(std::move(set), kThreatsV16);
+            set = add_threats(std::move(set), kThreatsV16);
         } else if (term == "threats_v11" && !set.has_relations()) {
-            set = with_threats(std::move(set), kThreatsV11);
+            set = add_threats(std::move(set), kThreatsV11);
         } else if (term == "threats_v10" && !set.has_relations()) {
-            set = with_threats(std::move(set), kThreatsV10);
+            set = add_threats(std::move(set), kThreatsV10);
         } else if (term == "pawn_pairs" && set.threats != nullptr && !set.pawn_pairs) {
-            set = with_pawn_pairs(std::move(set));
+            set = add_pawn_pairs(std::move(set));
         } else {
             throw std::invalid_argument(unknown(name));
         }
@@ -85,9 +85,9 @@ std::shared_ptr<const FeatureSet> make_feature_set(std::string_view name, const 
     }
     for (const PieceSet& entry : kPieceSets) {
         if (entry.name != pieces) continue;
-        const FeatureSet set = with_relations(entry.make(settings), terms, name);
+        const FeatureSet set = add_relations(entry.make(settings), terms, name);
         if (!is_factorised) return std::make_shared<const FeatureSet>(set);
-        auto with_virtual = std::make_shared<const FeatureSet>(factorised(set));
+        auto with_virtual = std::make_shared<const FeatureSet>(add_virtual_inputs(set));
         require(with_virtual->parts.size() > set.parts.size(), "king_buckets: ", name,
                 " needs two or more different ones");
         return with_virtual;

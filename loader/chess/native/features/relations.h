@@ -39,7 +39,7 @@ inline constexpr Threats kThreatsV16 = make_threats({{
 static_assert(kThreatsV16.num_inputs == 59'808);
 
 // 128 threats are more than trainers of these networks have room for; 46 and 33 are the most seen in random games.
-[[nodiscard]] inline FeatureSet with_threats(FeatureSet set, const Threats& threats) {
+[[nodiscard]] inline FeatureSet add_threats(FeatureSet set, const Threats& threats) {
     set.threats = &threats;
     set.num_inputs += threats.num_inputs;
     set.max_active += 128;
@@ -47,7 +47,7 @@ static_assert(kThreatsV16.num_inputs == 59'808);
 }
 
 // 96: the most pairs of 16 pawns on three files; 36 are the most seen.
-[[nodiscard]] inline FeatureSet with_pawn_pairs(FeatureSet set) {
+[[nodiscard]] inline FeatureSet add_pawn_pairs(FeatureSet set) {
     set.pawn_pairs = true;
     set.num_inputs += kNumPawnPairs;
     set.max_active += 96;

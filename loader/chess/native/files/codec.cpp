@@ -20,7 +20,7 @@ bool Codec::begins_a_file(std::string_view head) const {
     return has_entry && (!damage || damage->cut);
 }
 
-std::size_t Games::end_of(std::string_view bytes, std::size_t begin) const {
+std::size_t Games::find_end(std::string_view bytes, std::size_t begin) const {
     for (std::size_t at = begin + header_; at + 4 <= bytes.size(); at += 4) {
         std::uint32_t word = 0;
         std::memcpy(&word, bytes.data() + at, sizeof word);
@@ -29,15 +29,15 @@ std::size_t Games::end_of(std::string_view bytes, std::size_t begin) const {
     return std::string_view::npos;
 }
 
-std::size_t SoughtUnits::whole(std::string_view bytes, std::size_t) const {
+std::size_t ScannedUnits::whole(std::string_view bytes, std::size_t) const {
     std::size_t whole = 0;
-    for (std::size_t end = 0; end != std::string_view::npos; end = end_of(bytes, whole)) whole = end;
+    for (std::size_t end = 0; end != std::string_view::npos; end = find_end(bytes, whole)) whole = end;
     return whole;
 }
 
-std::uint64_t SoughtUnits::count(std::string_view whole) const {
+std::uint64_t ScannedUnits::count(std::string_view whole) const {
     std::uint64_t units = 0;
-    for (std::size_t at = 0; at < whole.size(); at = end_of(whole, at)) ++units;
+    for (std::size_t at = 0; at < whole.size(); at = find_end(whole, at)) ++units;
     return units;
 }
 

@@ -4,13 +4,12 @@
 
 namespace sparsepool::chess {
 
-std::vector<stream::LeftOut> EntryFile::left_out(std::size_t piece, const Piece& read,
-                                                 const LeftOutTally& tally) const {
+std::vector<stream::LeftOut> EntryFile::skipped(std::size_t piece, const Piece& read, const SkippedTally& tally) const {
     std::vector<stream::LeftOut> found;
     for (std::size_t i = 0; i < tally.kinds.size(); ++i) {
-        const LeftOutTally::Kind& kind = tally.kinds[i];
+        const SkippedTally::Kind& kind = tally.kinds[i];
         if (kind.reason.empty()) continue;
-        found.push_back({chess::words_of(static_cast<Illegal>(i)),
+        found.push_back({chess::describe(static_cast<Illegal>(i)),
                          fault_of(piece, read, {kind.offset, kind.unit, kind.reason, false}), kind.entries, kind.units,
                          codec_.units().word()});
     }

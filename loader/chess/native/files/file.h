@@ -21,12 +21,12 @@ using packed::Piece;
 class EntryFile {
   public:
     EntryFile(std::string path, std::optional<ExpectedFile> expected, std::uint64_t size, const Codec& codec,
-              const Demands& demands, std::string header = {})
+              const ReadOptions& options, std::string header = {})
         : path_(std::move(path)),
           expected_(expected),
           size_(size),
           codec_(codec),
-          demands_(demands),
+          options_(options),
           header_(std::move(header)) {}
     virtual ~EntryFile() = default;
     EntryFile(const EntryFile&) = delete;
@@ -38,14 +38,14 @@ class EntryFile {
 
     [[nodiscard]] virtual std::size_t num_pieces() const = 0;
     [[nodiscard]] virtual std::uint64_t offset(std::size_t piece) const = 0;  // bytes of the file, about
-    [[nodiscard]] const Demands& demands() const { return demands_; }
+    [[nodiscard]] const ReadOptions& options() const { return options_; }
     [[nodiscard]] virtual bool is_packed() const = 0;
     [[nodiscard]] std::string change() const { return expected_ ? change_since(*expected_, path_) : std::string(); }
     [[nodiscard]] virtual Piece read(std::size_t piece) const = 0;
 
     // Through a piece, which must stay.
-    [[nodiscard]] virtual std::unique_ptr<Walk> walk(const Piece& piece, const Demands& demands) const {
-        return codec_.walk_under(header_, piece.bytes, demands);
+    [[nodiscard]] virtual std::unique_ptr<Walk> walk(const Piece& piece, const ReadOptions& options) const {
+        return codec_.walk_under(header_, piece.bytes, options);
     }
 
     // Bytes of the file up to the end of its last whole unit.
@@ -65,23 +65,23 @@ class EntryFile {
     }
 
     // What was left out of a piece, by kind.
-    [[nodiscard]] std::vector<stream::LeftOut> left_out(std::size_t piece, const Piece& read,
-                                                        const LeftOutTally& tally) const;
+    [[nodiscard]] std::vector<stream::LeftOut> skipped(std::size_t piece, const Piece& read,
+                                                       const SkippedTally& tally) const;
 
     // Why there is nothing good in the file, if that is known before it is read.
-    [[nodiscard]] virtual std::optional<stream::SourceFault> useless() const { return std::nullopt; }
+    [[nodiscard]] virtual std::optional<stream::SourceFault> find_unusable_reason() const { return std::nullopt; }
 
     // The CRC-32C of what comes before a piece's bytes and is not among them.
     [[nodiscard]] virtual std::uint32_t sum_before(std::size_t) const { return 0; }
 
     // Of a piece that has other bytes than when it was read first.
-    [[nodiscard]] virtual const char* otherwise() const {
+    [[nodiscard]] virtual const char* describe_change() const {
         return "the entries from here on have other bytes than when they were read first";
     }
 
   protected:
     // "line 7: " of a unit in which damage is, where its number is told.
-    [[nodiscard]] std::string words_of(std::uint64_t unit) const {
+    [[nodiscard]] std::string describe(std::uint64_t unit) const {
         if (!codec_.is_text()) return {};
         return std::string(codec_.units().word()) + " " + std::to_string(unit + (codec_.has_lines() ? 1 : 0)) + ": ";
     }
@@ -95,7 +95,7 @@ class EntryFile {
     std::optional<ExpectedFile> expected_;
     std::uint64_t size_;
     const Codec& codec_;
-    Demands demands_;
+    ReadOptions options_;
     std::string header_;  // as Codec::header_in gives it
 };
 

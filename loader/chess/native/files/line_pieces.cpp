@@ -3,15 +3,15 @@
 namespace sparsepool::chess {
 
 OpenedFile LinePieces::open(const std::string& path, std::optional<ExpectedFile> expected, const Codec& codec,
-                            const Demands& demands) {
+                            const ReadOptions& options) {
     lines::LineFile::Opened opened = lines::LineFile::open(path, expected);
     if (!opened.file) return {nullptr, std::move(opened.fault)};
-    const auto file = std::make_shared<LinePieces>(std::move(opened.file), codec, demands);
+    const auto file = std::make_shared<LinePieces>(std::move(opened.file), codec, options);
     if (!codec.has_header() || file->num_pieces() == 0) return {file, {}};
     const Piece first = file->read(0);
     file->header_ = codec.header_in(first.bytes);
     std::optional<stream::SourceFault> fault = file->header_.empty() ? first.fault : std::nullopt;
-    if (const std::optional<Damage> damage = file->walk(first, demands)->damage()) {
+    if (const std::optional<Damage> damage = file->walk(first, options)->damage()) {
         fault = file->fault_of(0, first, *damage);
     }
     if (fault) return {nullptr, {.reason = std::move(fault->reason)}};

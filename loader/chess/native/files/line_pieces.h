@@ -16,12 +16,12 @@ namespace sparsepool::chess {
 // A file of lines, plain or compressed, as `LineFile` cuts it.
 class LinePieces final : public EntryFile {
   public:
-    LinePieces(std::shared_ptr<const lines::LineFile> lines, const Codec& codec, const Demands& demands)
-        : EntryFile(lines->path(), lines->expected(), lines->size(), codec, demands), lines_(std::move(lines)) {}
+    LinePieces(std::shared_ptr<const lines::LineFile> lines, const Codec& codec, const ReadOptions& options)
+        : EntryFile(lines->path(), lines->expected(), lines->size(), codec, options), lines_(std::move(lines)) {}
 
     // The file, opened as Codec::open does it. One whose header is damage is none.
     [[nodiscard]] static OpenedFile open(const std::string& path, std::optional<ExpectedFile> expected,
-                                         const Codec& codec, const Demands& demands);
+                                         const Codec& codec, const ReadOptions& options);
 
     [[nodiscard]] std::size_t num_pieces() const override { return lines_->num_pieces(); }
     [[nodiscard]] std::uint64_t offset(std::size_t piece) const override { return lines_->offset(piece); }
@@ -40,9 +40,10 @@ class LineCodec : public Codec {
   public:
     [[nodiscard]] const Units& units() const override { return units_; }
     [[nodiscard]] bool has_lines() const override { return true; }
-    [[nodiscard]] OpenedFile open(const std::string& path, std::optional<ExpectedFile> expected, const Demands& demands,
+    [[nodiscard]] OpenedFile open(const std::string& path, std::optional<ExpectedFile> expected,
+                                  const ReadOptions& options,
                                   std::optional<std::vector<std::uint64_t>>) const override {
-        return LinePieces::open(path, expected, *this, demands);
+        return LinePieces::open(path, expected, *this, options);
     }
 
   private:

@@ -12,21 +12,21 @@ const Entry* LineWalk::next() {
     while (!damage_ && at_ < bytes_.size()) {
         begin_ = at_;
         const std::size_t end = std::min(bytes_.find('\n', begin_), bytes_.size());
-        const std::string_view line = bare_line(bytes_.substr(begin_, end - begin_));
-        if (!trimmed(line).empty() && !is_skipped(line)) {
-            std::string wrong = read_line(line, demands_.needed, entry_);
-            Illegal illegal = wrong.empty() ? Illegal::kNone : meaning_of(wrong);
-            if (wrong.empty() && demands_.on_illegal != OnIllegal::kKeep) illegal = find_illegal(entry_.position);
+        const std::string_view line = strip_line(bytes_.substr(begin_, end - begin_));
+        if (!trim(line).empty() && !is_skipped(line)) {
+            std::string wrong = read_line(line, options_.required_parts, entry_);
+            Illegal illegal = wrong.empty() ? Illegal::kNone : classify_problem(wrong);
+            if (wrong.empty() && options_.on_illegal != OnIllegal::kKeep) illegal = find_illegal(entry_.position);
             if (wrong.empty() && illegal == Illegal::kNone) {
                 end_line(end);
                 return &entry_;
             }
-            if (wrong.empty()) wrong = words_of(illegal);
-            if (!may_leave_out(demands_, illegal)) {
+            if (wrong.empty()) wrong = describe(illegal);
+            if (!can_skip(options_, illegal)) {
                 damage_ = {begin_, lines_, std::move(wrong), end == bytes_.size()};
                 return nullptr;
             }
-            left_out_.add_unit(illegal, wrong, begin_, lines_, {begin_, std::min(end + 1, bytes_.size()), lines_});
+            skipped_.add_unit(illegal, wrong, begin_, lines_, {begin_, std::min(end + 1, bytes_.size()), lines_});
         }
         end_line(end);
     }

@@ -15,19 +15,19 @@ namespace sparsepool::chess {
 // count for nothing.
 class LineWalk : public Walk {
   public:
-    LineWalk(std::string_view bytes, const Demands& demands) : bytes_(bytes), demands_(demands) {}
+    LineWalk(std::string_view bytes, const ReadOptions& options) : bytes_(bytes), options_(options) {}
 
     [[nodiscard]] const Entry* next() final;
     [[nodiscard]] std::size_t read(Record* out, std::size_t capacity, bool checks) final;
     [[nodiscard]] std::uint64_t units() const final { return lines_; }
-    [[nodiscard]] std::uint64_t at() const final { return at_; }
-    [[nodiscard]] const LeftOutTally& left_out() const final { return left_out_; }
+    [[nodiscard]] std::uint64_t offset() const final { return at_; }
+    [[nodiscard]] const SkippedTally& skipped() const final { return skipped_; }
     [[nodiscard]] std::optional<Damage> damage() const final { return damage_; }
     [[nodiscard]] Damage refusal(std::string reason) const final { return {begin_, lines_, std::move(reason), false}; }
 
   protected:
     // What is wrong with a line, without its end; nothing if the entry is what it says.
-    [[nodiscard]] virtual std::string read_line(std::string_view line, unsigned needed, Entry& entry) = 0;
+    [[nodiscard]] virtual std::string read_line(std::string_view line, unsigned required_parts, Entry& entry) = 0;
 
     // Of a line that is no position, and no fault.
     [[nodiscard]] virtual bool is_skipped(std::string_view) const { return false; }
@@ -39,12 +39,12 @@ class LineWalk : public Walk {
     void end_line(std::size_t end);
 
     std::string_view bytes_;
-    Demands demands_;
+    ReadOptions options_;
     std::size_t begin_ = 0;  // of the line
     std::size_t at_ = 0;
     std::uint64_t lines_ = 0;
     Entry entry_;
-    LeftOutTally left_out_;
+    SkippedTally skipped_;
     std::optional<Damage> damage_;
 };
 

@@ -23,7 +23,7 @@ char* write_line(const Entry& entry, unsigned move_number, char* out) {
     *out++ = '\t';
     out = write_uci(entry.move, entry.position.chess960, out);
     out = write_field(entry.score, out);
-    out = (entry.lacks & kPlyPart) != 0 ? write_none(out) : write_field(entry.ply, out);
+    out = (entry.missing_parts & kPlyPart) != 0 ? write_none(out) : write_field(entry.ply, out);
     out = entry.result == kNoResult ? write_none(out) : write_field(entry.result, out);
     *out++ = '\n';
     return out;

@@ -41,12 +41,13 @@ std::unique_ptr<FileReader::Open> FileReader::open(Reading& reading) const {
     const Piece& piece = open->piece;
     const bool had = !piece.fault || piece.fault->kind == SourceFault::Kind::kDamaged;
     if (had && !sums_.agrees(reading.chunk, span_of(piece.bytes), file->sum_before(number))) {
-        reading.fault = SourceFault{file->path(), file->offset(number), file->otherwise(), SourceFault::Kind::kChanged};
+        reading.fault =
+            SourceFault{file->path(), file->offset(number), file->describe_change(), SourceFault::Kind::kChanged};
         return nullptr;
     }
-    Demands demands = file->demands();
-    if (good_[reading.chunk].load(std::memory_order_relaxed)) demands = known_good(demands);
-    open->walk = file->walk(piece, demands);
+    ReadOptions options = file->options();
+    if (good_[reading.chunk].load(std::memory_order_relaxed)) options = trusted_options(options);
+    open->walk = file->walk(piece, options);
     return open;
 }
 
@@ -54,9 +55,9 @@ void FileReader::close(Reading& reading, Open& open) const {
     const auto [file, number] = chunks_[reading.chunk];
     const std::optional<Damage> damage = open.walk->damage();
     reading.fault = damage ? file->fault_of(number, open.piece, *damage) : std::move(open.piece.fault);
-    const LeftOutTally& left_out = open.walk->left_out();
-    good_[reading.chunk].store(!reading.fault && left_out.is_empty(), std::memory_order_relaxed);
-    reading.left_out = file->left_out(number, open.piece, left_out);
+    const SkippedTally& skipped = open.walk->skipped();
+    good_[reading.chunk].store(!reading.fault && skipped.is_empty(), std::memory_order_relaxed);
+    reading.skipped = file->skipped(number, open.piece, skipped);
 }
 
 void FileReader::read(std::span<Reading> readings, bool checks, const Appended& appended) const {

@@ -22,7 +22,7 @@ bool fits(const std::vector<std::uint64_t>& borders, std::uint64_t size) {
 }  // namespace
 
 // Records or games, plain or compressed by the first bytes.
-OpenedFile Codec::open(const std::string& path, std::optional<ExpectedFile> expected, const Demands& demands,
+OpenedFile Codec::open(const std::string& path, std::optional<ExpectedFile> expected, const ReadOptions& options,
                        std::optional<std::vector<std::uint64_t>> borders) const {
     const FileDescriptor descriptor(path);
     std::optional<FileFault> fault = descriptor.opening_fault(expected);
@@ -34,9 +34,9 @@ OpenedFile Codec::open(const std::string& path, std::optional<ExpectedFile> expe
     if (!fault) {
         if (const auto packing = packed::packing_of(head)) {
             if (packing->missing != nullptr) return {nullptr, {.reason = packing->missing}};
-            return {std::make_shared<PackedUnitFile>(path, expected, size, *this, demands, packing->make), {}};
+            return {std::make_shared<PackedUnitFile>(path, expected, size, *this, options, packing->make), {}};
         }
-        const auto file = std::make_shared<PlainUnitFile>(path, expected, size, *this, demands);
+        const auto file = std::make_shared<PlainUnitFile>(path, expected, size, *this, options);
         fault = file->cut(descriptor, std::move(borders));
         if (!fault) fault = descriptor.change(expected);
         if (!fault) return {file, {}};
@@ -75,7 +75,7 @@ std::optional<FileFault> PlainUnitFile::find_units(const FileDescriptor& file) {
         const bool last = begin + bytes.size() == size_;
         std::size_t piece = 0;  // where the one begins that units are added to
         std::size_t end = 0;    // of the last whole unit
-        while ((end = codec_.sought()->end_of(bytes, end)) != std::string::npos) {
+        while ((end = codec_.scanned_units()->find_end(bytes, end)) != std::string::npos) {
             whole_size_ = begin + end;
             if (end - piece < kPiece) continue;
             begins_.push_back(whole_size_);
@@ -121,13 +121,13 @@ Piece PlainUnitFile::read(std::size_t piece) const {
 stream::SourceFault PlainUnitFile::fault_of(std::size_t piece, const Piece& read, const Damage& damage) const {
     std::uint64_t before = 0;  // units, which nobody has counted
     for (std::size_t i = 0; codec_.is_text() && i < piece; ++i) before += codec_.units().count(this->read(i).bytes);
-    return {path_, read.begin + damage.offset, words_of(before + damage.unit) + damage.reason};
+    return {path_, read.begin + damage.offset, describe(before + damage.unit) + damage.reason};
 }
 
 stream::SourceFault PackedUnitFile::fault_of(std::size_t piece, const Piece& read, const Damage& damage) const {
     return {path_, offset(piece),
             "byte " + std::to_string(read.begin + damage.offset) +
-                " of what is decoded: " + words_of(read.first_unit + damage.unit) + damage.reason};
+                " of what is decoded: " + describe(read.first_unit + damage.unit) + damage.reason};
 }
 
 }  // namespace sparsepool::chess

@@ -43,8 +43,8 @@ class PlainUnitFile final : public EntryFile {
 class PackedUnitFile final : public EntryFile {
   public:
     PackedUnitFile(std::string path, std::optional<ExpectedFile> expected, std::uint64_t size, const Codec& codec,
-                   const Demands& demands, packed::MakeUnpacker make)
-        : EntryFile(std::move(path), expected, size, codec, demands),
+                   const ReadOptions& options, packed::MakeUnpacker make)
+        : EntryFile(std::move(path), expected, size, codec, options),
           sequence_(path_, expected, size, make, codec.units()) {}
 
     [[nodiscard]] std::size_t num_pieces() const override { return sequence_.num_pieces(); }

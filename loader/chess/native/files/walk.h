@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "chess/native/board/legality.h"
-#include "chess/native/files/left_out.h"
+#include "chess/native/files/skipped.h"
 #include "chess/native/record.h"
 
 namespace sparsepool::chess {
@@ -25,35 +25,36 @@ struct Damage {
 
 using CountedReason = std::pair<std::string, std::uint64_t>;
 
-// What is asked of entries while they are read.
-struct Demands {
-    unsigned needed = 0;  // EntryPart: an entry that lacks one of these is damage
+// Which entries a walk accepts.
+struct ReadOptions {
+    unsigned required_parts = 0;  // mask of EntryPart: an entry that lacks one of these is damage
     OnIllegal on_illegal = OnIllegal::kKeep;
-    bool leaves_out_damage = false;  // a unit that can't be read is left out, if it is known where the next one begins
-    bool judges_moves = true;        // of binpack; false: a walk before has
-    // Every position is judged; else of a game or chain the first, and if that is illegal, all of them are.
-    bool every = false;
+    bool skips_damage = false;  // skip a unit that can't be read, if the beginning of the next unit is known
+    bool checks_moves = true;   // only binpack; false: an earlier walk has checked them
+    // Check the legality of every position. Otherwise only the first position of a game or chain is checked, and if
+    // that is illegal, the whole game is skipped or refused.
+    bool every_position = false;
 };
 
-// Of units that another walk has found to be good.
-[[nodiscard]] inline Demands known_good(Demands demands) {
-    demands.on_illegal = OnIllegal::kKeep;
-    demands.leaves_out_damage = demands.judges_moves = false;
-    return demands;
+// Returns the options for units that an earlier walk has found good: nothing is checked again.
+[[nodiscard]] inline ReadOptions trusted_options(ReadOptions options) {
+    options.on_illegal = OnIllegal::kKeep;
+    options.skips_damage = options.checks_moves = false;
+    return options;
 }
 
 // Where a walk through whole units stands. A walk may be continued by the code of another instruction set.
 struct WalkState {
     std::span<const std::uint8_t> bytes;
-    Demands demands;
-    std::uint64_t at = 0;          // where the next thing to read begins
-    std::uint64_t units = 0;       // records, lines or games begun
-    std::uint64_t number = 0;      // of the entry within its game
-    bool inside = false;           // of a game
-    std::int8_t white_result = 0;  // of the game
-    bool cut = false;              // the fault is only that the bytes end too early
-    std::string fault;             // then `at` is its place
-    LeftOutTally left_out;
+    ReadOptions options;
+    std::uint64_t offset = 0;       // of the next byte to read
+    std::uint64_t units = 0;        // records, lines or games begun
+    std::uint64_t entry_index = 0;  // within the game
+    bool in_game = false;           // between a game's header and its end
+    std::int8_t white_result = 0;   // of the game
+    bool cut = false;               // the fault is only that the bytes end too early
+    std::string fault;              // at `offset`; empty: none
+    SkippedTally skipped;
     Position next;  // of the game, after the move of the current entry
     Entry entry;    // the current one once `next` has said true
 };
@@ -97,9 +98,9 @@ class Walk {
         return entries;
     }
 
-    [[nodiscard]] virtual std::uint64_t units() const = 0;           // begun so far
-    [[nodiscard]] virtual std::uint64_t at() const = 0;              // bytes walked through
-    [[nodiscard]] virtual const LeftOutTally& left_out() const = 0;  // so far
+    [[nodiscard]] virtual std::uint64_t units() const = 0;          // begun so far
+    [[nodiscard]] virtual std::uint64_t offset() const = 0;         // bytes walked through
+    [[nodiscard]] virtual const SkippedTally& skipped() const = 0;  // so far
     // Entries without a score so far, by the reason; of formats that know one.
     [[nodiscard]] virtual std::vector<CountedReason> unscored() const { return {}; }
     [[nodiscard]] virtual std::optional<Damage> damage() const = 0;      // at which the walk has ended
@@ -109,9 +110,9 @@ class Walk {
 // A walk of a format that has WalkKernels.
 class UnitWalk final : public Walk {
   public:
-    UnitWalk(const WalkKernels& kernels, std::string_view bytes, const Demands& demands) : kernels_(kernels) {
+    UnitWalk(const WalkKernels& kernels, std::string_view bytes, const ReadOptions& options) : kernels_(kernels) {
         state_.bytes = span_of(bytes);
-        state_.demands = demands;
+        state_.options = options;
     }
 
     [[nodiscard]] const Entry* next() override { return kernels_.next(state_) ? &state_.entry : nullptr; }
@@ -119,14 +120,14 @@ class UnitWalk final : public Walk {
         return kernels_.read(state_, out, capacity, checks);
     }
     [[nodiscard]] std::uint64_t units() const override { return state_.units; }
-    [[nodiscard]] std::uint64_t at() const override { return state_.at; }
-    [[nodiscard]] const LeftOutTally& left_out() const override { return state_.left_out; }
+    [[nodiscard]] std::uint64_t offset() const override { return state_.offset; }
+    [[nodiscard]] const SkippedTally& skipped() const override { return state_.skipped; }
     [[nodiscard]] Damage refusal(std::string reason) const override {
-        return {state_.at, state_.units, std::move(reason), false};
+        return {state_.offset, state_.units, std::move(reason), false};
     }
     [[nodiscard]] std::optional<Damage> damage() const override {
         if (state_.fault.empty()) return std::nullopt;
-        return Damage{state_.at, state_.units, state_.fault, state_.cut};
+        return Damage{state_.offset, state_.units, state_.fault, state_.cut};
     }
 
   private:

@@ -10,11 +10,12 @@ std::vector<std::pair<std::string, std::uint64_t>> EntryWriter::changes() const 
         "ply unknown, written as 0",
     };
     std::vector<std::pair<std::string, std::uint64_t>> changes;
-    for (std::size_t i = 0; i < made_up_.size(); ++i) {
-        if (made_up_[i] != 0) changes.emplace_back(kWords[i], made_up_[i]);
+    for (std::size_t i = 0; i < substituted_.size(); ++i) {
+        if (substituted_[i] != 0) changes.emplace_back(kWords[i], substituted_[i]);
     }
-    const std::string most = std::to_string(most_clock_);
-    if (clocks_cut_ != 0) changes.emplace_back("half-move clock beyond " + most + ", written as " + most, clocks_cut_);
+    const std::string most = std::to_string(max_clock_);
+    if (clamped_clocks_ != 0)
+        changes.emplace_back("half-move clock beyond " + most + ", written as " + most, clamped_clocks_);
     if (unscored_ != 0) changes.emplace_back("no score, written as 32002, which only this program knows", unscored_);
     return changes;
 }

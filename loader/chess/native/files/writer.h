@@ -30,7 +30,7 @@ class EntryWriter {
     virtual void finish() = 0;
 
     // The bytes that are done since the last call.
-    [[nodiscard]] std::vector<std::uint8_t> take() { return std::exchange(done_, {}); }
+    [[nodiscard]] std::vector<std::uint8_t> take() { return std::exchange(output_, {}); }
 
     [[nodiscard]] std::uint64_t entries() const { return entries_; }
 
@@ -41,24 +41,24 @@ class EntryWriter {
     // Counts an entry without a score. For formats whose other readers take the mark for a score.
     void count_unscored(const Entry& entry) { unscored_ += entry.score == kNoScore ? 1 : 0; }
 
-    // Counts what the entry lacks, but for `kept` (EntryPart), and a clock beyond `most_clock`, which is the same
+    // Counts what the entry lacks, but for `kept` (EntryPart), and a clock beyond `max_clock`, which is the same
     // always.
-    void count_changes(const Entry& entry, unsigned kept, unsigned most_clock) {
-        if ((entry.lacks & ~kept) == 0 && entry.position.rule50 <= most_clock) [[likely]]
+    void count_changes(const Entry& entry, unsigned kept, unsigned max_clock) {
+        if ((entry.missing_parts & ~kept) == 0 && entry.position.rule50 <= max_clock) [[likely]]
             return;
-        for (unsigned i = 0; i < made_up_.size(); ++i) made_up_[i] += (entry.lacks & ~kept) >> i & 1U;
-        clocks_cut_ += entry.position.rule50 > most_clock ? 1 : 0;
-        most_clock_ = most_clock;
+        for (unsigned i = 0; i < substituted_.size(); ++i) substituted_[i] += (entry.missing_parts & ~kept) >> i & 1U;
+        clamped_clocks_ += entry.position.rule50 > max_clock ? 1 : 0;
+        max_clock_ = max_clock;
     }
 
-    std::vector<std::uint8_t> done_;
+    std::vector<std::uint8_t> output_;
     std::uint64_t entries_ = 0;
 
   private:
-    std::array<std::uint64_t, 4> made_up_{};  // by bit of EntryPart
-    std::uint64_t clocks_cut_ = 0;
+    std::array<std::uint64_t, 4> substituted_{};  // by bit of EntryPart
+    std::uint64_t clamped_clocks_ = 0;
     std::uint64_t unscored_ = 0;
-    unsigned most_clock_ = 0;
+    unsigned max_clock_ = 0;
 };
 
 }  // namespace sparsepool::chess

@@ -6,32 +6,33 @@
 namespace sparsepool::chess {
 namespace {
 
-void put16(std::vector<std::uint8_t>& bytes, unsigned value) {
+void append_u16(std::vector<std::uint8_t>& bytes, unsigned value) {
     bytes.push_back(static_cast<std::uint8_t>(value));
     bytes.push_back(static_cast<std::uint8_t>(value >> 8));
 }
 
 }  // namespace
 
-bool GameWriter::follows(const Entry& entry) const {
-    const bool lacks_ply = (entry.lacks & last_.lacks & kPlyPart) != 0;
-    const bool next_ply = entry.lacks == last_.lacks && (lacks_ply || entry.ply == one_more(last_.ply));
+bool GameWriter::continues_game(const Entry& entry) const {
+    const bool has_no_ply = (entry.missing_parts & last_.missing_parts & kPlyPart) != 0;
+    const bool next_ply =
+        entry.missing_parts == last_.missing_parts && (has_no_ply || entry.ply == saturating_increment(last_.ply));
     const bool same_result = entry.result == static_cast<std::int8_t>(-last_.result);
-    return open_ && same_result && next_ply && is_same(entry.position, next_);
+    return open_ && same_result && next_ply && are_equal(entry.position, next_);
 }
 
 std::string GameWriter::add(const Entry& entry) {
-    if (const char* wrong = why_no_move(entry)) return wrong;
-    if (const char* wrong = why_no_entry(entry)) return wrong;
-    if (!follows(entry)) {
-        if (const char* wrong = why_no_start(entry)) return wrong;
+    if (const char* wrong = find_stored_move_problem(entry)) return wrong;
+    if (const char* wrong = find_entry_problem(entry)) return wrong;
+    if (!continues_game(entry)) {
+        if (const char* wrong = find_start_problem(entry)) return wrong;
         finish();
         begin_game(entry);
         open_ = true;
     }
     put_move(entry);
     last_ = entry;
-    next_ = after(entry);
+    next_ = position_after(entry);
     ++entries_;
     return {};
 }
@@ -41,25 +42,25 @@ void GameWriter::finish() {
     open_ = false;
 }
 
-const char* WordGameWriter::why_no_entry(const Entry& entry) const {
+const char* WordGameWriter::find_entry_problem(const Entry& entry) const {
     std::int16_t white_score = 0;
-    if (const char* wrong = why_no_result(entry)) return wrong;
-    return why_no_white_score(entry, white_score);
+    if (const char* wrong = find_result_problem(entry)) return wrong;
+    return to_white_score(entry, white_score);
 }
 
 void WordGameWriter::begin_game(const Entry& entry) {
-    put_header(done_, entry);
+    put_header(output_, entry);
     count_changes(entry, kMarlinKeeps, kMarlinClock);
 }
 
 void WordGameWriter::put_move(const Entry& entry) {
     std::int16_t white_score = 0;
-    (void)why_no_white_score(entry, white_score);
+    (void)to_white_score(entry, white_score);
     count_unscored(entry);
-    put16(done_, word_of(entry));
-    put16(done_, static_cast<std::uint16_t>(white_score));
+    append_u16(output_, word_of(entry));
+    append_u16(output_, static_cast<std::uint16_t>(white_score));
 }
 
-void WordGameWriter::end_game(const Entry&) { done_.insert(done_.end(), 4, 0); }
+void WordGameWriter::end_game(const Entry&) { output_.insert(output_.end(), 4, 0); }
 
 }  // namespace sparsepool::chess

@@ -15,13 +15,13 @@ class GameWriter : public EntryWriter {
 
   private:
     // Why an entry can't be stored, and why a game can't begin with it; null if it can.
-    [[nodiscard]] virtual const char* why_no_entry(const Entry& entry) const = 0;
-    [[nodiscard]] virtual const char* why_no_start(const Entry& entry) const = 0;
+    [[nodiscard]] virtual const char* find_entry_problem(const Entry& entry) const = 0;
+    [[nodiscard]] virtual const char* find_start_problem(const Entry& entry) const = 0;
     virtual void begin_game(const Entry& entry) = 0;
     virtual void put_move(const Entry& entry) = 0;
     virtual void end_game(const Entry& last) = 0;
 
-    [[nodiscard]] bool follows(const Entry& entry) const;
+    [[nodiscard]] bool continues_game(const Entry& entry) const;
 
     bool open_ = false;
     Entry last_;
@@ -31,7 +31,7 @@ class GameWriter : public EntryWriter {
 // As games.h reads them.
 class WordGameWriter : public GameWriter {
   private:
-    [[nodiscard]] const char* why_no_entry(const Entry& entry) const final;
+    [[nodiscard]] const char* find_entry_problem(const Entry& entry) const final;
     void begin_game(const Entry& entry) final;
     void put_move(const Entry& entry) final;
     void end_game(const Entry& last) final;

@@ -10,16 +10,16 @@ namespace {
 Bitboard unmoved_rooks(const Position& position) {
     Bitboard rooks = 0;
     for (unsigned bit = 0; bit < 4; ++bit) {
-        if ((position.castling >> bit & 1U) != 0) rooks |= bit_of(position.castling_rook(bit));
+        if ((position.castling >> bit & 1U) != 0) rooks |= bit_of(position.castling_rook_square(bit));
     }
     return rooks;
 }
 
 }  // namespace
 
-const char* why_no_marlin_board(const Position& position) {
-    if (const char* wrong = why_no_castling(position)) return wrong;
-    return why_no_en_passant(position);
+const char* find_marlin_board_problem(const Position& position) {
+    if (const char* wrong = find_castling_problem(position)) return wrong;
+    return find_en_passant_problem(position);
 }
 
 void write_marlin_record(const Entry& entry, std::int16_t white_score, std::uint8_t* out) {
@@ -27,7 +27,7 @@ void write_marlin_record(const Entry& entry, std::int16_t white_score, std::uint
     write_nibbles(position, unmoved_rooks(position), out);
     out[24] = static_cast<std::uint8_t>(position.ep_square | position.side << 7);
     out[25] = static_cast<std::uint8_t>(std::min<unsigned>(position.rule50, kMarlinClock));
-    const std::uint16_t number = number_of(entry);
+    const std::uint16_t number = move_number_of(entry);
     std::memcpy(out + 26, &number, sizeof number);
     std::memcpy(out + 28, &white_score, sizeof white_score);
     out[30] = static_cast<std::uint8_t>(white_result(entry) + 1);

@@ -33,7 +33,7 @@ inline namespace SPARSEPOOL_ISA {
     return nullptr;
 }
 
-[[nodiscard]] inline Bitboard of_type_6_or_7(const Position& position) {
+[[nodiscard]] inline Bitboard special_pieces(const Position& position) {
     return position.planes[2] & position.planes[3];
 }
 

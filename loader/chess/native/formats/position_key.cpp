@@ -17,7 +17,7 @@ bool is_same_key(const PositionKey& a, const PositionKey& b) {
 
 std::uint64_t new_state(const Position& position) {
     return std::uint64_t{position.side} | std::uint64_t{position.castling} << 1 |
-           std::uint64_t{held_files(position)} << 5 | std::uint64_t{taken_on(position)} << 17;
+           std::uint64_t{active_rook_files(position)} << 5 | std::uint64_t{capturable_ep_square(position)} << 17;
 }
 
 // Each bit of the result depends on each of both.

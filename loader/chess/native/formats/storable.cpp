@@ -8,58 +8,59 @@
 #include "chess/native/formats/record_walk.h"
 
 namespace sparsepool::chess {
-unsigned taken_on(const Position& position) {
+unsigned capturable_ep_square(const Position& position) {
     const unsigned square = position.ep_square;
     if (square == kNoSquare) return kNoSquare;
     const unsigned pawn = position.side == kWhite ? square - 8 : square + 8;
     return pawn < 64 && en_passant_possible(position, square, pawn) ? square : kNoSquare;
 }
 
-std::uint16_t held_files(const Position& position) {
+std::uint16_t active_rook_files(const Position& position) {
     std::uint16_t files = 0;
     for (unsigned bit = 0; bit < 4; ++bit) {
         if ((position.castling >> bit & 1U) == 0) continue;
-        files = static_cast<std::uint16_t>(files | (position.castling_rook(bit) & 7U) << (3 * bit));
+        files = static_cast<std::uint16_t>(files | (position.castling_rook_square(bit) & 7U) << (3 * bit));
     }
     return files;
 }
 
-const char* why_no_castling(const Position& position) {
-    return position.castling != 0 && has_rights_without_pieces(position) ? kNoCastling : nullptr;
+const char* find_castling_problem(const Position& position) {
+    return position.castling != 0 && has_castling_right_without_pieces(position) ? kNoCastling : nullptr;
 }
 
-const char* why_no_en_passant(const Position& position) {
-    if (position.ep_square == kNoSquare || is_passed_over(position, position.ep_square)) return nullptr;
+const char* find_en_passant_problem(const Position& position) {
+    if (position.ep_square == kNoSquare || is_possible_ep_square(position, position.ep_square)) return nullptr;
     return "an en-passant square without a pawn that passed it can't be stored";
 }
 
-const char* why_no_move(const Entry& entry) {
+const char* find_stored_move_problem(const Entry& entry) {
     if (entry.move.word == 0) return "the format needs the move that was played";
     Position next = entry.position;
-    const bool sound = is_move_of_a_piece(entry.position, entry.move) &&
+    const bool sound = is_pseudo_legal_or_castling(entry.position, entry.move) &&
                        play<Variant::kChess960>(next, entry.move) == MoveFault::kNone;
     return sound ? nullptr : "the format can't hold a move that the position does not allow";
 }
 
-const char* why_no_result(const Entry& entry) {
+const char* find_result_problem(const Entry& entry) {
     if (entry.result != kNoResult) return nullptr;
     return "the format has no room for an entry without a result: loader filter --where has_result leaves such out";
 }
 
-const char* why_no_white_score(const Entry& entry, std::int16_t& white_score) {
-    return turn_score(entry.score, entry.position.side, white_score) ? nullptr : kBadScore;
+const char* to_white_score(const Entry& entry, std::int16_t& white_score) {
+    return convert_score_view(entry.score, entry.position.side, white_score) ? nullptr : kBadScore;
 }
 
-Position after(const Entry& entry) {
+Position position_after(const Entry& entry) {
     Position next = entry.position;
     (void)play<Variant::kChess960>(next, entry.move);
     return next;
 }
 
-bool is_same(const Position& position, const Position& other) {
+bool are_equal(const Position& position, const Position& other) {
     return position.occupied == other.occupied && std::ranges::equal(position.planes, other.planes) &&
            position.side == other.side && position.castling == other.castling &&
-           held_files(position) == held_files(other) && taken_on(position) == taken_on(other);
+           active_rook_files(position) == active_rook_files(other) &&
+           capturable_ep_square(position) == capturable_ep_square(other);
 }
 
 }  // namespace sparsepool::chess

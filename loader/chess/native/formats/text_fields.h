@@ -15,7 +15,7 @@
 // Fields of lines of text: a FEN, White's score, White's result.
 namespace sparsepool::chess {
 
-inline constexpr std::size_t kShown = 40;  // characters of what is wrong
+inline constexpr std::size_t kMaxQuoted = 40;  // characters of what is wrong
 
 inline namespace SPARSEPOOL_ISA {
 
@@ -23,7 +23,7 @@ inline namespace SPARSEPOOL_ISA {
     return letter == ' ' || letter == '\t' || letter == '\r' || letter == '\v' || letter == '\f';
 }
 
-[[nodiscard]] inline std::string_view trimmed(std::string_view text) {
+[[nodiscard]] inline std::string_view trim(std::string_view text) {
     while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
     while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
     return text;
@@ -31,14 +31,15 @@ inline namespace SPARSEPOOL_ISA {
 
 // A line without its end, and without a byte order mark, which may stand inside of a file that was put together of
 // others.
-[[nodiscard]] inline std::string_view bare_line(std::string_view line) {
+[[nodiscard]] inline std::string_view strip_line(std::string_view line) {
     if (line.starts_with(kByteOrderMark)) line.remove_prefix(kByteOrderMark.size());
     if (line.ends_with('\r')) line.remove_suffix(1);
     return line;
 }
 
-[[nodiscard, gnu::noinline, gnu::cold]] inline std::string with_quoted(std::string_view words, std::string_view text) {
-    std::size_t end = std::min(text.size(), kShown);
+[[nodiscard, gnu::noinline, gnu::cold]] inline std::string expected_but_got(std::string_view words,
+                                                                            std::string_view text) {
+    std::size_t end = std::min(text.size(), kMaxQuoted);
     while (end < text.size() && (static_cast<std::uint8_t>(text[end]) & 0xC0) == 0x80) --end;  // no half letter
     return std::string(words) + ", not '" + shown(text.substr(0, end)) + "'";
 }
@@ -69,17 +70,17 @@ inline namespace SPARSEPOOL_ISA {
     return word == "1-0" ? 1 : word == "0-1" ? -1 : word == "1/2-1/2" ? 0 : read_result(word);
 }
 
-[[nodiscard]] inline std::int8_t turned_result(int white, unsigned side) {
+[[nodiscard]] inline std::int8_t result_for_side(int white, unsigned side) {
     return static_cast<std::int8_t>(side == kWhite ? white : -white);
 }
 
 // What is wrong; nothing if the entry has the position then.
-[[nodiscard]] inline std::string read_fen(std::string_view fen, unsigned needed, Entry& entry) {
+[[nodiscard]] inline std::string read_fen(std::string_view fen, unsigned required_parts, Entry& entry) {
     unsigned number = 0;
-    std::string wrong = parse_fen(fen, 2, entry.position, number, entry.lacks);
+    std::string wrong = parse_fen(fen, 2, entry.position, number, entry.missing_parts);
     if (!wrong.empty()) return wrong;
-    if (const char* fault = missing_fault(entry.lacks & needed)) return fault;
-    if (const char* fault = number_fault(number, 0)) return fault;
+    if (const char* fault = describe_missing_part(entry.missing_parts & required_parts)) return fault;
+    if (const char* fault = find_move_number_problem(number, 0)) return fault;
     entry.ply = ply_of(number, entry.position.side);
     entry.move = {};
     return {};
@@ -91,9 +92,9 @@ inline namespace SPARSEPOOL_ISA {
     const char* const begin = score.data() + (score.starts_with('+') ? 1 : 0);
     const auto [end, error] = std::from_chars(begin, score.data() + score.size(), white_score);
     if (error != std::errc{} || end != score.data() + score.size()) {
-        return with_quoted("the score must be a whole number of centipawns from -32768 to 32767", score);
+        return expected_but_got("the score must be a whole number of centipawns from -32768 to 32767", score);
     }
-    return turn_score(white_score, entry.position.side, entry.score) ? std::string() : kBadScore;
+    return convert_score_view(white_score, entry.position.side, entry.score) ? std::string() : kBadScore;
 }
 
 }  // namespace SPARSEPOOL_ISA

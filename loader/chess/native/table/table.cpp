@@ -4,7 +4,7 @@
 
 #include "chess/native/board/fen.h"
 #include "chess/native/board/legality.h"
-#include "chess/native/formats/sound_moves.h"
+#include "chess/native/formats/pseudo_legal.h"
 
 namespace sparsepool::chess {
 namespace {
@@ -19,7 +19,7 @@ std::string fill_board(const Row& row, Position& position) {
         if (count_squares(position.occupied) == kMostPieces) return "more than 32 pieces";
         const auto type = static_cast<unsigned>(std::abs(piece)) - 1U;
         const unsigned code = 2U * type + (piece < 0 ? 1U : 0U);
-        position.drop(bit_of(square), code);
+        position.put_piece(bit_of(square), code);
     }
     return has_one_king_each(position) ? std::string{} : kNotOneKingEach;
 }
@@ -32,12 +32,12 @@ std::string fill_state(const Row& row, Position& position) {
         if (rook == kNoSquare) continue;
         if (rook >> 3 != (bit < 2 ? 0U : 7U)) return "castling must be squares of the first rank, or 64";
         position.castling = static_cast<std::uint8_t>(position.castling | 1U << bit);
-        position.set_castling_rook(bit, rook & 7U);
+        position.set_castling_rook_file(bit, rook & 7U);
     }
     if (row.en_passant > kNoSquare) return "en_passant must be a square, or 64";
     position.ep_square = row.en_passant;
     position.rule50 = row.clock;
-    position.chess960 = shows_chess960(position);
+    position.chess960 = implies_chess960(position);
     return {};
 }
 
@@ -45,17 +45,17 @@ std::string fill_move(const Row& row, const Position& position, Move& move) {
     if (row.move_from == kNoSquare && row.move_to == kNoSquare) return {};
     if (row.move_from >= kNoSquare || row.move_to >= kNoSquare) return "a move has two squares, or is 64 and 64";
     if (row.promotion == 0) {
-        move = stored_move(position, row.move_from, row.move_to);
+        move = resolve_move(position, row.move_from, row.move_to);
         return {};
     }
     if (row.promotion < 2 || row.promotion > 5) return "promotion must be 0, or 2 to 5";
-    move = make_move(MoveType::kPromotion, row.move_from, row.move_to, row.promotion - 2U);
+    move = encode_move(MoveType::kPromotion, row.move_from, row.move_to, row.promotion - 2U);
     return {};
 }
 
 }  // namespace
 
-Row row_of(const Entry& entry) {
+Row to_row(const Entry& entry) {
     const Position& position = entry.position;
     Row row;
     for (Bitboard left = position.occupied; left != 0; left &= left - 1) {
@@ -65,7 +65,7 @@ Row row_of(const Entry& entry) {
     }
     for (unsigned bit = 0; bit < 4; ++bit) {
         const bool held = (position.castling >> bit & 1U) != 0;
-        row.castling[bit] = static_cast<std::uint8_t>(held ? position.castling_rook(bit) : kNoSquare);
+        row.castling[bit] = static_cast<std::uint8_t>(held ? position.castling_rook_square(bit) : kNoSquare);
     }
     row.score = entry.score;
     row.ply = entry.ply;
@@ -83,12 +83,12 @@ Row row_of(const Entry& entry) {
     return row;
 }
 
-std::string entry_of(const Row& row, Entry& entry) {
+std::string to_entry(const Row& row, Entry& entry) {
     entry = Entry{};
     std::string fault = fill_board(row, entry.position);
     if (fault.empty()) fault = fill_state(row, entry.position);
     if (fault.empty()) fault = fill_move(row, entry.position, entry.move);
-    if (const char* wrong = fault.empty() ? find_move_fault(entry) : nullptr) fault = wrong;
+    if (const char* wrong = fault.empty() ? find_move_problem(entry) : nullptr) fault = wrong;
     if (fault.empty() && row.result != kNoResult && (row.result < -1 || row.result > 1))
         fault = "result must be -1, 0 or 1, or -128 for none";
     entry.score = row.score;

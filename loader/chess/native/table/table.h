@@ -31,10 +31,10 @@ struct Row {
 };
 static_assert(sizeof(Row) == 80);
 
-[[nodiscard]] Row row_of(const Entry& entry);
+[[nodiscard]] Row to_row(const Entry& entry);
 
 // What is wrong with the row, or an empty text. Raises nothing; moves are taken as `parse_uci` takes them.
-[[nodiscard]] std::string entry_of(const Row& row, Entry& entry);
+[[nodiscard]] std::string to_entry(const Row& row, Entry& entry);
 
 // Keeps entries instead of writing them. Not for two threads at once.
 class TableWriter final : public EntryWriter {
@@ -43,7 +43,7 @@ class TableWriter final : public EntryWriter {
     explicit TableWriter(bool keeps_records) : keeps_records_(keeps_records) {}
 
     [[nodiscard]] std::string add(const Entry& entry) override {
-        rows_.push_back(row_of(entry));
+        rows_.push_back(to_row(entry));
         if (keeps_records_) simd::kernels<Kernels>().write_record(entry, records_.emplace_back());
         ++entries_;
         return {};

@@ -52,7 +52,7 @@ void for_each(std::string_view drawn, Visit visit) {
 
 // Two passes, both in the order of the input: how much each bucket gets, then each unit to the end of its bucket.
 template <class Source>
-Buckets scattered(const Source& source, unsigned shift) {
+Buckets partition_by_draw(const Source& source, unsigned shift) {
     const auto bucket_of = [shift](const Header& header) { return header.draw >> shift & (kBuckets - 1); };
     std::array<std::uint64_t, kBuckets> sizes{};
     for_each(source,
@@ -76,11 +76,13 @@ Buckets scattered(const Source& source, unsigned shift) {
 
 }  // namespace
 
-Buckets into_buckets(std::span<const UnitsAndDraws> blocks, unsigned shift) { return scattered(blocks, shift); }
+Buckets partition_into_buckets(std::span<const UnitsAndDraws> blocks, unsigned shift) {
+    return partition_by_draw(blocks, shift);
+}
 
-Buckets into_buckets(std::string_view drawn, unsigned shift) { return scattered(drawn, shift); }
+Buckets partition_into_buckets(std::string_view drawn, unsigned shift) { return partition_by_draw(drawn, shift); }
 
-std::vector<std::uint64_t> by_draw(std::string_view drawn) {
+std::vector<std::uint64_t> sort_by_draw(std::string_view drawn) {
     std::vector<std::pair<std::uint64_t, std::uint64_t>> found;  // draw, place: so equal draws keep their order
     for (std::size_t place = 0; place < drawn.size();) {
         const Header header = header_at(drawn, place);

@@ -34,14 +34,14 @@ struct Buckets {
 };
 
 // By the kBucketBits of the draws from bit `shift` on. Throws std::length_error for a unit of 4 GiB or more.
-[[nodiscard]] Buckets into_buckets(std::span<const UnitsAndDraws> blocks, unsigned shift);
-[[nodiscard]] Buckets into_buckets(std::string_view drawn, unsigned shift);
+[[nodiscard]] Buckets partition_into_buckets(std::span<const UnitsAndDraws> blocks, unsigned shift);
+[[nodiscard]] Buckets partition_into_buckets(std::string_view drawn, unsigned shift);
 
 // Where each drawn unit begins, by ascending draws; of equal draws in the order of the input. Throws
 // std::out_of_range if the last one is cut off.
-[[nodiscard]] std::vector<std::uint64_t> by_draw(std::string_view drawn);
+[[nodiscard]] std::vector<std::uint64_t> sort_by_draw(std::string_view drawn);
 
-// The units at these places, in that order, without their draws. Places are as `by_draw` gives them. Throws
+// The units at these places, in that order, without their draws. Places are as `sort_by_draw` gives them. Throws
 // std::out_of_range for others.
 [[nodiscard]] UnitBlock units_at(std::string_view drawn, std::span<const std::uint64_t> places);
 

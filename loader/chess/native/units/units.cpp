@@ -13,13 +13,13 @@ namespace sparsepool::chess {
 namespace {
 
 // Units that end with their last entry: where each ends, and its entries.
-void cut_others(Walk& walk, UnitBlock& block) {
+void cut_after_entries(Walk& walk, UnitBlock& block) {
     for (std::uint64_t units = 0; walk.next() != nullptr;) {
         if (std::exchange(units, walk.units()) != units) {
             block.ends.push_back(0);
             block.entries.push_back(0);
         }
-        block.ends.back() = walk.at();
+        block.ends.back() = walk.offset();
         ++block.entries.back();
     }
 }
@@ -32,21 +32,21 @@ void count_entries(Walk& walk, UnitBlock& block) {
     }
     const std::size_t damaged = walk.damage() ? 1 : 0;
     block.entries.resize(walk.units() - std::min<std::size_t>(walk.units(), damaged));
-    for (const Extent& extent : std::views::reverse(walk.left_out().extents))
+    for (const Extent& extent : std::views::reverse(walk.skipped().extents))
         block.entries.erase(block.entries.begin() + static_cast<std::ptrdiff_t>(extent.number));
 }
 
-void find_ends(const SoughtUnits& units, UnitBlock& block) {
+void find_ends(const ScannedUnits& units, UnitBlock& block) {
     std::size_t end = 0;
     for (std::size_t game = 0; game < block.entries.size(); ++game) {
-        end =
-            std::min(units.end_of(block.bytes, end), block.bytes.size());  // of text, the last one's is not to be seen
+        end = std::min(units.find_end(block.bytes, end),
+                       block.bytes.size());  // of text, the last one's is not to be seen
         block.ends.push_back(end);
     }
 }
 
 // Takes the bytes of units that were left out away. A line that goes on in one of them ends before it.
-void drop_extents(std::span<const Extent> extents, bool is_text, UnitBlock& block) {
+void remove_extents(std::span<const Extent> extents, bool is_text, UnitBlock& block) {
     std::string kept;
     std::uint64_t begin = 0;
     auto end = block.ends.begin();
@@ -65,16 +65,16 @@ void drop_extents(std::span<const Extent> extents, bool is_text, UnitBlock& bloc
 // Cuts `bytes` into the good units that the walk finds in them.
 UnitBlock cut(const Codec& codec, Walk& walk, std::string& bytes) {
     UnitBlock block;
-    if (codec.sought() == nullptr) {
-        cut_others(walk, block);
+    if (codec.scanned_units() == nullptr) {
+        cut_after_entries(walk, block);
     } else {
         count_entries(walk, block);
     }
     block.bytes = std::move(bytes);
-    const LeftOutTally& left_out = walk.left_out();
-    if (!left_out.extents.empty()) drop_extents(left_out.extents, codec.is_text(), block);
-    if (codec.sought() != nullptr) find_ends(*codec.sought(), block);
-    block.cuts_units = left_out.cuts_units;
+    const SkippedTally& skipped = walk.skipped();
+    if (!skipped.extents.empty()) remove_extents(skipped.extents, codec.is_text(), block);
+    if (codec.scanned_units() != nullptr) find_ends(*codec.scanned_units(), block);
+    block.cuts_units = skipped.cuts_units;
     block.unscored = walk.unscored();
     return block;
 }
@@ -83,11 +83,11 @@ UnitBlock cut(const Codec& codec, Walk& walk, std::string& bytes) {
 
 UnitBlock read_units(const EntryFile& file, std::size_t piece) {
     Piece read = file.read(piece);
-    const std::unique_ptr<Walk> walk = file.walk(read, file.demands());
+    const std::unique_ptr<Walk> walk = file.walk(read, file.options());
     UnitBlock block = cut(file.codec(), *walk, read.bytes);
     const std::optional<Damage> damage = walk->damage();
     block.fault = damage ? file.fault_of(piece, read, *damage) : std::move(read.fault);
-    block.left_out = file.left_out(piece, read, walk->left_out());
+    block.skipped = file.skipped(piece, read, walk->skipped());
     block.bytes.resize(block.ends.empty() ? 0 : block.ends.back());
     if (file.codec().is_text() && !block.bytes.empty() && block.bytes.back() != '\n') {
         block.bytes.push_back('\n');

@@ -11,7 +11,7 @@ import typer
 from loader.files.pipes import is_stream
 from pool.commands.arguments import NetworkConfig
 from pool.errors import ConfigError, PoolError
-from pool.tasks.chess.networks.network_files import families, read_file
+from pool.tasks.chess.networks.network_files import network_families, read_file
 
 
 def convert(
@@ -30,7 +30,7 @@ def convert(
 
     The folder is that of a run which has done no step.
     """
-    if output.suffix in {suffix for family in families().values() for suffix in family.SUFFIXES}:
+    if output.suffix in {suffix for family in network_families().values() for suffix in family.SUFFIXES}:
         raise ConfigError(
             f"-o {output}: a checkpoint is a folder, and {output.suffix} names a network's file: convert to a folder "
             f"first, then pool export FOLDER -o {output.name}"

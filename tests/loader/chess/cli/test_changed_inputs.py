@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from loader.chess.engines.rescore_settings import digest_of_all
+from loader.chess.engines.rescore_settings import content_digest
 from loader.cli.main import main
 from loader.errors import DataError
 from loader.exit_codes import EXIT_FAILED
@@ -202,4 +202,4 @@ def test_rescore_takes_no_digest_of_a_file_that_has_changed(
     (known,) = identify([file])
     change(file)
     with pytest.raises((DataError, OSError), match=re.escape(str(file))):
-        digest_of_all([known])
+        content_digest([known])

@@ -29,8 +29,8 @@ class BinpackCodec final : public chess::Codec {
     [[nodiscard]] unsigned move_number(const chess::Entry& entry) const override { return (entry.ply + 1U) / 2; }
 
     [[nodiscard]] std::unique_ptr<chess::Walk> walk(std::string_view payload,
-                                                    const chess::Demands& demands) const override {
-        return std::make_unique<ChainWalk>(payload, std::span<const std::uint64_t>(), demands);
+                                                    const chess::ReadOptions& options) const override {
+        return std::make_unique<ChainWalk>(payload, std::span<const std::uint64_t>(), options);
     }
     [[nodiscard]] std::unique_ptr<chess::EntryWriter> make_writer() const override {
         return std::make_unique<Writer>();
@@ -54,14 +54,15 @@ class BinpackCodec final : public chess::Codec {
         return head.starts_with(std::string_view(kMagic, sizeof kMagic));
     }
     [[nodiscard]] chess::OpenedFile open(const std::string& path, std::optional<ExpectedFile> expected,
-                                         const chess::Demands& demands,
+                                         const chess::ReadOptions& options,
                                          std::optional<std::vector<std::uint64_t>>) const override {
-        return open_chunks(path, expected, *this, demands);
+        return open_chunks(path, expected, *this, options);
     }
-    [[nodiscard]] std::shared_ptr<const chess::EntryFile> hold(std::string name, const chess::Demands& demands,
-                                                               std::string bytes, std::uint64_t begin, std::uint64_t,
-                                                               std::string) const override {
-        return ChunkFile::hold(std::move(name), std::move(bytes), begin, *this, demands);
+    [[nodiscard]] std::shared_ptr<const chess::EntryFile> open_in_memory(std::string name,
+                                                                         const chess::ReadOptions& options,
+                                                                         std::string bytes, std::uint64_t begin,
+                                                                         std::uint64_t, std::string) const override {
+        return ChunkFile::open_in_memory(std::move(name), std::move(bytes), begin, *this, options);
     }
     [[nodiscard]] std::size_t enough() const override { return kHeaderBytes; }
     [[nodiscard]] std::size_t first_piece(std::string_view bytes, std::uint64_t, bool) const override {

@@ -100,10 +100,11 @@ std::size_t chunk_bytes(std::string_view header) {
     return size > kMaxPayload ? 0 : kHeaderBytes + size;
 }
 
-std::shared_ptr<const ChunkFile> ChunkFile::hold(std::string name, std::string bytes, std::uint64_t begin,
-                                                 const chess::Codec& codec, const chess::Demands& demands) {
+std::shared_ptr<const ChunkFile> ChunkFile::open_in_memory(std::string name, std::string bytes, std::uint64_t begin,
+                                                           const chess::Codec& codec,
+                                                           const chess::ReadOptions& options) {
     const std::uint64_t size = begin + bytes.size();
-    const auto file = std::make_shared<ChunkFile>(std::move(name), std::nullopt, size, codec, demands);
+    const auto file = std::make_shared<ChunkFile>(std::move(name), std::nullopt, size, codec, options);
     const std::string_view header = std::string_view(bytes).substr(0, kHeaderBytes);
     if (HeaderFault wrong = fault_of_header(header, bytes.size()); !wrong.reason.empty()) {
         file->damage_ = HeaderDamage{begin, std::move(wrong.reason)};
@@ -160,7 +161,7 @@ std::uint32_t ChunkFile::sum_before(std::size_t piece) const {
     return crc32c(header, sizeof header, 0);
 }
 
-std::optional<stream::SourceFault> ChunkFile::useless() const {
+std::optional<stream::SourceFault> ChunkFile::find_unusable_reason() const {
     if (!damage_ || !chunks_.empty()) return std::nullopt;
     return stream::SourceFault{path_, damage_->offset, damage_->reason};
 }
@@ -185,8 +186,9 @@ std::optional<FileFault> ChunkFile::list_chunks(const FileDescriptor& file) {
 }
 
 PackedChunkFile::PackedChunkFile(std::string path, std::optional<ExpectedFile> expected, std::uint64_t size,
-                                 const chess::Codec& codec, const chess::Demands& demands, packed::MakeUnpacker make)
-    : EntryFile(std::move(path), expected, size, codec, demands), sequence_(path_, expected, size, make, kChunks) {}
+                                 const chess::Codec& codec, const chess::ReadOptions& options,
+                                 packed::MakeUnpacker make)
+    : EntryFile(std::move(path), expected, size, codec, options), sequence_(path_, expected, size, make, kChunks) {}
 
 chess::Piece PackedChunkFile::read(std::size_t piece) const {
     chess::Piece read = sequence_.read(piece);
@@ -208,8 +210,8 @@ chess::Piece PackedChunkFile::read(std::size_t piece) const {
     return read;
 }
 
-std::unique_ptr<chess::Walk> PackedChunkFile::walk(const chess::Piece& piece, const chess::Demands& demands) const {
-    return std::make_unique<ChainWalk>(piece.bytes, piece.ends, demands);
+std::unique_ptr<chess::Walk> PackedChunkFile::walk(const chess::Piece& piece, const chess::ReadOptions& options) const {
+    return std::make_unique<ChainWalk>(piece.bytes, piece.ends, options);
 }
 
 stream::SourceFault PackedChunkFile::fault_of(std::size_t piece, const chess::Piece& read,
@@ -230,7 +232,7 @@ stream::SourceFault PackedChunkFile::refusal(std::size_t piece, const chess::Pie
 }
 
 chess::OpenedFile open_chunks(const std::string& path, std::optional<ExpectedFile> expected, const chess::Codec& codec,
-                              const chess::Demands& demands) {
+                              const chess::ReadOptions& options) {
     const FileDescriptor descriptor(path);
     if (std::optional<FileFault> fault = descriptor.opening_fault(expected)) return {nullptr, std::move(*fault)};
     const std::uint64_t size = expected->identity.size;
@@ -238,9 +240,9 @@ chess::OpenedFile open_chunks(const std::string& path, std::optional<ExpectedFil
     if (std::optional<FileFault> fault = descriptor.read(memory_of(head), 0)) return {nullptr, std::move(*fault)};
     if (const auto packing = packed::packing_of(memory_of(head))) {
         if (packing->missing != nullptr) return {nullptr, {.reason = packing->missing}};
-        return {std::make_shared<PackedChunkFile>(path, expected, size, codec, demands, packing->make), {}};
+        return {std::make_shared<PackedChunkFile>(path, expected, size, codec, options, packing->make), {}};
     }
-    const auto file = std::make_shared<ChunkFile>(path, expected, size, codec, demands);
+    const auto file = std::make_shared<ChunkFile>(path, expected, size, codec, options);
     std::optional<FileFault> fault = file->list_chunks(descriptor);
     if (!fault) fault = descriptor.change(expected);
     if (fault) return {nullptr, std::move(*fault)};

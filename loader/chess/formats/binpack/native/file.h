@@ -22,9 +22,9 @@ class ChunkFile final : public chess::EntryFile {
     [[nodiscard]] std::optional<FileFault> list_chunks(const FileDescriptor& file);
 
     // What has come out of a pipe, in memory: a chunk, or what is there instead of one. `begin`: bytes before it.
-    [[nodiscard]] static std::shared_ptr<const ChunkFile> hold(std::string name, std::string bytes, std::uint64_t begin,
-                                                               const chess::Codec& codec,
-                                                               const chess::Demands& demands);
+    [[nodiscard]] static std::shared_ptr<const ChunkFile> open_in_memory(std::string name, std::string bytes,
+                                                                         std::uint64_t begin, const chess::Codec& codec,
+                                                                         const chess::ReadOptions& options);
 
     [[nodiscard]] std::size_t num_pieces() const override { return chunks_.size() + (damage_ ? 1 : 0); }
     [[nodiscard]] std::uint64_t offset(std::size_t piece) const override {
@@ -38,8 +38,8 @@ class ChunkFile final : public chess::EntryFile {
     [[nodiscard]] stream::SourceFault refusal(std::size_t piece, const chess::Piece& read, const chess::Walk& walk,
                                               std::string reason) const override;
     [[nodiscard]] std::uint32_t sum_before(std::size_t piece) const override;  // of the header
-    [[nodiscard]] std::optional<stream::SourceFault> useless() const override;
-    [[nodiscard]] const char* otherwise() const override {
+    [[nodiscard]] std::optional<stream::SourceFault> find_unusable_reason() const override;
+    [[nodiscard]] const char* describe_change() const override {
         return "this chunk has other bytes than when it was read first";
     }
 
@@ -67,14 +67,14 @@ class ChunkFile final : public chess::EntryFile {
 class PackedChunkFile final : public chess::EntryFile {
   public:
     PackedChunkFile(std::string path, std::optional<ExpectedFile> expected, std::uint64_t size,
-                    const chess::Codec& codec, const chess::Demands& demands, packed::MakeUnpacker make);
+                    const chess::Codec& codec, const chess::ReadOptions& options, packed::MakeUnpacker make);
 
     [[nodiscard]] std::size_t num_pieces() const override { return sequence_.num_pieces(); }
     [[nodiscard]] std::uint64_t offset(std::size_t piece) const override { return piece * packed::Sequence::kPiece; }
     [[nodiscard]] bool is_packed() const override { return true; }
     [[nodiscard]] chess::Piece read(std::size_t piece) const override;  // the payloads alone
     [[nodiscard]] std::unique_ptr<chess::Walk> walk(const chess::Piece& piece,
-                                                    const chess::Demands& demands) const override;
+                                                    const chess::ReadOptions& options) const override;
     [[nodiscard]] std::uint64_t whole_size() const override { return size_; }
     [[nodiscard]] stream::SourceFault fault_of(std::size_t piece, const chess::Piece& read,
                                                const chess::Damage& damage) const override;
@@ -91,7 +91,7 @@ class PackedChunkFile final : public chess::EntryFile {
 
 // Compressed or not, by its first bytes.
 [[nodiscard]] chess::OpenedFile open_chunks(const std::string& path, std::optional<ExpectedFile> expected,
-                                            const chess::Codec& codec, const chess::Demands& demands);
+                                            const chess::Codec& codec, const chess::ReadOptions& options);
 
 // Bytes of the chunk that begins so, its header included; 0 if that is no header of a chunk.
 [[nodiscard]] std::size_t chunk_bytes(std::string_view header);

@@ -8,11 +8,11 @@
 
 namespace sparsepool::binpack {
 
-ChainWalk::ChainWalk(std::string_view bytes, std::span<const std::uint64_t> ends, const chess::Demands& demands)
+ChainWalk::ChainWalk(std::string_view bytes, std::span<const std::uint64_t> ends, const chess::ReadOptions& options)
     : bytes_(chess::span_of(bytes)), ends_(ends) {
     lane_.state.payload = ends.empty() ? bytes_ : bytes_.first(ends.front());
-    lane_.state.demands = demands;
-    lane_.state.left_out = &left_out_;
+    lane_.state.options = options;
+    lane_.state.skipped = &skipped_;
 }
 
 bool ChainWalk::begin_next() {
@@ -22,7 +22,7 @@ bool ChainWalk::begin_next() {
     state.payload = bytes_.subspan(ends_[0], ends_[1] - ends_[0]);
     ends_ = ends_.subspan(1);
     state.bit = state.stem = 0;
-    state.followers = state.number = 0;
+    state.followers = state.entry_index = 0;
     return true;
 }
 
@@ -36,7 +36,7 @@ const chess::Entry* ChainWalk::next() {
 
 std::size_t ChainWalk::read(chess::Record* out, std::size_t capacity, bool checks) {
     std::size_t count = 0;
-    if (lane_.state.demands.every) {  // which lanes do not look at
+    if (lane_.state.options.every_position) {  // which lanes do not look at
         for (; count < capacity && next() != nullptr; ++count) out[count] = chess::make_record(lane_.state.entry);
         return count;
     }
@@ -60,11 +60,11 @@ std::uint64_t ChainWalk::count() {
 std::optional<chess::Damage> ChainWalk::damage() const {
     const ChunkState& state = lane_.state;
     if (state.fault == Fault::kNone) return std::nullopt;
-    return refusal(state.fault == Fault::kIllegal ? words_of(state.illegal) : describe(state.fault));
+    return refusal(state.fault == Fault::kIllegal ? describe(state.illegal) : describe(state.fault));
 }
 
 chess::Damage ChainWalk::refusal(std::string reason) const {
-    return {lane_.state.before + lane_.state.stem, lane_.state.number, std::move(reason), false};
+    return {lane_.state.before + lane_.state.stem, lane_.state.entry_index, std::move(reason), false};
 }
 
 }  // namespace sparsepool::binpack

@@ -71,7 +71,7 @@ std::optional<MoveIndices> find_indices(const chess::Position& position, chess::
 
 std::string Writer::add(const chess::Entry& entry) {
     if (!add_follower(entry)) {
-        std::string fault = why_no_stem(entry);
+        std::string fault = find_stem_problem(entry);
         if (!fault.empty()) return fault;
         end_chain();
         if (payload_.size() >= kFullChunk) end_chunk();
@@ -86,7 +86,7 @@ std::string Writer::add(const chess::Entry& entry) {
 // Writes the entry if it continues the open chain.
 bool Writer::add_follower(const chess::Entry& entry) {
     if (!open_ || followers_ == kMaxFollowers) return false;
-    if (entry.result != -last_.result || entry.ply != chess::one_more(last_.ply)) return false;
+    if (entry.result != -last_.result || entry.ply != chess::saturating_increment(last_.ply)) return false;
     chess::Position next = last_.position;
     if (chess::play(next, last_.move) != chess::MoveFault::kNone || !same_position(next, entry.position)) return false;
     const std::optional<MoveIndices> indices = find_indices(entry.position, entry.move);
@@ -100,7 +100,7 @@ bool Writer::add_follower(const chess::Entry& entry) {
 
 void Writer::begin_chain(const chess::Entry& entry) {
     stem_ = payload_.size();
-    put_stem(payload_, entry);
+    append_stem(payload_, entry);
     payload_.resize(payload_.size() + 2);  // the count, known at the end of the chain
     open_ = true;
     followers_ = 0;
@@ -117,10 +117,10 @@ void Writer::end_chain() {
 
 void Writer::end_chunk() {
     if (payload_.empty()) return;
-    done_.insert(done_.end(), std::begin(kMagic), std::end(kMagic));
+    output_.insert(output_.end(), std::begin(kMagic), std::end(kMagic));
     const auto size = static_cast<std::uint32_t>(payload_.size());
-    for (int shift = 0; shift < 32; shift += 8) done_.push_back(static_cast<std::uint8_t>(size >> shift));
-    done_.insert(done_.end(), payload_.begin(), payload_.end());
+    for (int shift = 0; shift < 32; shift += 8) output_.push_back(static_cast<std::uint8_t>(size >> shift));
+    output_.insert(output_.end(), payload_.begin(), payload_.end());
     payload_.clear();
     ++chunks_;
 }

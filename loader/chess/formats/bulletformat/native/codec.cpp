@@ -21,7 +21,7 @@ chess::Position seen_by_mover(const chess::Position& position) {
 class Writer final : public chess::EntryWriter {
   public:
     [[nodiscard]] std::string add(const chess::Entry& entry) override {
-        if (const char* wrong = chess::why_no_result(entry)) return wrong;
+        if (const char* wrong = chess::find_result_problem(entry)) return wrong;
         count_unscored(entry);
         const chess::Position seen = seen_by_mover(entry.position);
         std::uint8_t bytes[kBytes] = {};
@@ -30,7 +30,7 @@ class Writer final : public chess::EntryWriter {
         bytes[26] = static_cast<std::uint8_t>(entry.result + 1);
         bytes[27] = static_cast<std::uint8_t>(king_square(seen, chess::kWhite));
         bytes[28] = static_cast<std::uint8_t>(king_square(seen, chess::kBlack) ^ 56U);
-        done_.insert(done_.end(), bytes, bytes + kBytes);
+        output_.insert(output_.end(), bytes, bytes + kBytes);
         ++entries_;
         return {};
     }

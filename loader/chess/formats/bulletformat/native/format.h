@@ -23,7 +23,7 @@ inline namespace SPARSEPOOL_ISA {
 [[nodiscard]] inline const char* read_record(const std::uint8_t* bytes, bool, chess::Entry& entry) {
     chess::Position& position = entry.position;
     if (const char* wrong = chess::read_nibbles(bytes, position)) return wrong;
-    if (chess::of_type_6_or_7(position) != 0) return "no piece has the numbers 6 and 7";
+    if (chess::special_pieces(position) != 0) return "no piece has the numbers 6 and 7";
     if (!chess::has_one_king_each(position)) return chess::kNotOneKingEach;
     if (bytes[26] > 2) return "the result is not 0, 1 or 2";
     const bool agrees =
@@ -32,7 +32,7 @@ inline namespace SPARSEPOOL_ISA {
     entry.move = {};
     entry.score = chess::load<std::int16_t>(bytes + 24);
     entry.ply = 0;
-    entry.lacks = chess::kPlyPart;
+    entry.missing_parts = chess::kPlyPart;
     entry.result = static_cast<std::int8_t>(bytes[26] - 1);
     return nullptr;
 }

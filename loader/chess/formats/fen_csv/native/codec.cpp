@@ -15,15 +15,15 @@ namespace {
 // A line that is the header again counts for nothing: the file was put together of others.
 class RowWalk final : public chess::LineWalk {
   public:
-    RowWalk(std::string_view header, std::string_view bytes, const chess::Demands& demands)
-        : LineWalk(bytes, demands), header_(header), columns_(header) {
+    RowWalk(std::string_view header, std::string_view bytes, const chess::ReadOptions& options)
+        : LineWalk(bytes, options), header_(header), columns_(header) {
         if (!header.empty() && !columns_.fault().empty()) set_damage(columns_.fault());
     }
 
   protected:
     [[nodiscard]] bool is_skipped(std::string_view line) const override { return line == header_; }
-    [[nodiscard]] std::string read_line(std::string_view line, unsigned needed, chess::Entry& entry) override {
-        return columns_.read(line, needed, entry);
+    [[nodiscard]] std::string read_line(std::string_view line, unsigned required_parts, chess::Entry& entry) override {
+        return columns_.read(line, required_parts, entry);
     }
 
   private:
@@ -38,19 +38,19 @@ class CsvCodec final : public chess::LineCodec {
     [[nodiscard]] std::string_view header_in(std::string_view beginning) const override {
         while (!beginning.empty()) {
             const std::size_t end = std::min(beginning.find('\n'), beginning.size());
-            const std::string_view line = chess::bare_line(beginning.substr(0, end));
-            if (!chess::trimmed(line).empty()) return line;
+            const std::string_view line = chess::strip_line(beginning.substr(0, end));
+            if (!chess::trim(line).empty()) return line;
             beginning.remove_prefix(std::min(end + 1, beginning.size()));
         }
         return {};
     }
     [[nodiscard]] std::unique_ptr<chess::Walk> walk(std::string_view bytes,
-                                                    const chess::Demands& demands) const override {
-        return walk_under(header_in(bytes), bytes, demands);
+                                                    const chess::ReadOptions& options) const override {
+        return walk_under(header_in(bytes), bytes, options);
     }
     [[nodiscard]] std::unique_ptr<chess::Walk> walk_under(std::string_view header, std::string_view bytes,
-                                                          const chess::Demands& demands) const override {
-        return std::make_unique<RowWalk>(header, bytes, demands);
+                                                          const chess::ReadOptions& options) const override {
+        return std::make_unique<RowWalk>(header, bytes, options);
     }
 };
 

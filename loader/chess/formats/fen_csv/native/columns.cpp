@@ -11,7 +11,7 @@ namespace sparsepool::fen_csv {
 namespace {
 
 using chess::Entry;
-using chess::with_quoted;
+using chess::expected_but_got;
 
 constexpr std::size_t kNone = std::string_view::npos;
 constexpr std::array<std::pair<std::string_view, Column>, 7> kNames = {{
@@ -33,8 +33,8 @@ constexpr std::array<std::pair<std::string_view, Column>, 7> kNames = {{
         while (end != kNone && line.substr(end + 1).starts_with('"')) end = line.find('"', end + 2);
     }
     end = std::min(line.find(delimiter, end == kNone ? 0 : end), line.size());
-    std::string_view cell = chess::trimmed(line.substr(0, end));
-    if (quoted && cell.size() > 1 && cell.ends_with('"')) cell = chess::trimmed(cell.substr(1, cell.size() - 2));
+    std::string_view cell = chess::trim(line.substr(0, end));
+    if (quoted && cell.size() > 1 && cell.ends_with('"')) cell = chess::trim(cell.substr(1, cell.size() - 2));
     line = end == line.size() ? std::string_view() : line.substr(end + 1);
     return cell;
 }
@@ -69,8 +69,8 @@ std::size_t for_each_cell(std::string_view line, char delimiter, Take take) {
 [[nodiscard]] bool is_fen(std::string_view cell) {
     chess::Position position;
     unsigned number = 0;
-    std::uint8_t lacks = 0;
-    return chess::parse_fen(cell, 2, position, number, lacks).empty();
+    std::uint8_t missing_parts = 0;
+    return chess::parse_fen(cell, 2, position, number, missing_parts).empty();
 }
 
 // A whole number as tables have them that also hold empty cells: 31.0.
@@ -95,12 +95,12 @@ std::size_t for_each_cell(std::string_view line, char delimiter, Take take) {
     unsigned moves = 0;
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), moves);
     if (error != std::errc{} || end != digits.data() + digits.size() || moves > 32767) {
-        return with_quoted("mate must be in a whole number of moves, more than 0 if White mates", cell);
+        return expected_but_got("mate must be in a whole number of moves, more than 0 if White mates", cell);
     }
     const unsigned side = entry.position.side;
     const unsigned winner = moves == 0 ? side ^ 1U : negative ? unsigned{chess::kBlack} : unsigned{chess::kWhite};
     const std::int16_t white = chess::white_mate_score(winner, static_cast<int>(moves), side);
-    return chess::turn_score(white, side, entry.score) ? std::string() : chess::kBadScore;
+    return chess::convert_score_view(white, side, entry.score) ? std::string() : chess::kBadScore;
 }
 
 }  // namespace
@@ -125,14 +125,14 @@ Columns::Columns(std::string_view header) : delimiter_(delimiter_of(header)) {
                                : "no column is named fen";
         fault_ += ", as fen,score,result";
     } else if (!has(Column::kScore) && !has(Column::kMate) && !has(Column::kResult)) {
-        fault_ = with_quoted(
+        fault_ = expected_but_got(
             "beside fen there must be a column score, eval, evaluation, cp, mate or result, apart by "
             "commas, tabs or semicolons",
             header);
     }
 }
 
-std::string Columns::read(std::string_view line, unsigned needed, Entry& entry) const {
+std::string Columns::read(std::string_view line, unsigned required_parts, Entry& entry) const {
     std::array<std::string_view, kNumColumns> cells;
     const std::size_t count = for_each_cell(line, delimiter_, [&](std::size_t number, std::string_view cell) {
         for (std::size_t i = 0; i < kNumColumns; ++i) {
@@ -145,10 +145,10 @@ std::string Columns::read(std::string_view line, unsigned needed, Entry& entry) 
     const auto& [fen, score, mate, result] = cells;
     for (const auto& [name, cell] : {std::pair("score", score), std::pair("mate", mate), std::pair("result", result)}) {
         if (!means_nothing(cell)) continue;
-        return with_quoted(
+        return expected_but_got(
             (std::string("the ") + name + " must be a number, or an empty cell where there is none").c_str(), cell);
     }
-    std::string wrong = chess::read_fen(fen, needed, entry);
+    std::string wrong = chess::read_fen(fen, required_parts, entry);
     if (!wrong.empty()) return wrong;
     entry.score = chess::kNoScore;
     if (!score.empty() && !mate.empty()) return "a position has a score or a mate, not both";
@@ -160,8 +160,8 @@ std::string Columns::read(std::string_view line, unsigned needed, Entry& entry) 
     }
     if (!wrong.empty()) return wrong;
     const std::optional<int> white = result.empty() ? chess::kNoResult : chess::read_game_result(result);
-    if (!white) return with_quoted("the result must be 1.0, 0.5 or 0.0, White's, or 1-0, 1/2-1/2, 0-1, *", result);
-    entry.result = chess::turned_result(*white, entry.position.side);
+    if (!white) return expected_but_got("the result must be 1.0, 0.5 or 0.0, White's, or 1-0, 1/2-1/2, 0-1, *", result);
+    entry.result = chess::result_for_side(*white, entry.position.side);
     return {};
 }
 
@@ -170,8 +170,8 @@ bool looks_like_columns(std::string_view head) {
     char delimiter = ',';
     while (lines < 2) {
         const std::size_t end = head.find('\n');
-        const std::string_view line = chess::bare_line(head.substr(0, end));
-        if (!chess::trimmed(line).empty() && ++lines == 1) delimiter = delimiter_of(line);
+        const std::string_view line = chess::strip_line(head.substr(0, end));
+        if (!chess::trim(line).empty() && ++lines == 1) delimiter = delimiter_of(line);
         bool found = false;
         const std::size_t count = for_each_cell(line, delimiter, [&](std::size_t, std::string_view cell) {
             found |= (lines == 1 && lower(cell) == "fen") || is_fen(cell);

@@ -22,7 +22,7 @@ class Columns {
     [[nodiscard]] const std::string& fault() const { return fault_; }
 
     // What is wrong with a line of cells; nothing if the entry is what it says.
-    [[nodiscard]] std::string read(std::string_view line, unsigned needed, chess::Entry& entry) const;
+    [[nodiscard]] std::string read(std::string_view line, unsigned required_parts, chess::Entry& entry) const;
 
   private:
     [[nodiscard]] bool has(Column column) const { return places_.at(static_cast<std::size_t>(column)).has_value(); }

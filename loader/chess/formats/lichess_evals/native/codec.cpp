@@ -16,8 +16,8 @@ class EvaluationWalk final : public chess::LineWalk {
     using LineWalk::LineWalk;
 
   protected:
-    [[nodiscard]] std::string read_line(std::string_view line, unsigned needed, chess::Entry& entry) override {
-        return read_position(line, needed, entry);
+    [[nodiscard]] std::string read_line(std::string_view line, unsigned required_parts, chess::Entry& entry) override {
+        return read_position(line, required_parts, entry);
     }
 };
 
@@ -25,11 +25,11 @@ class EvaluationCodec final : public chess::LineCodec {
   public:
     [[nodiscard]] bool begins_a_file(std::string_view head) const override {  // whose first line may be longer
         const auto has = [head](std::string_view name) { return head.find(name) != std::string_view::npos; };
-        return chess::trimmed(chess::bare_line(head)).starts_with('{') && has("\"fen\"") && has("\"evals\"");
+        return chess::trim(chess::strip_line(head)).starts_with('{') && has("\"fen\"") && has("\"evals\"");
     }
     [[nodiscard]] std::unique_ptr<chess::Walk> walk(std::string_view bytes,
-                                                    const chess::Demands& demands) const override {
-        return std::make_unique<EvaluationWalk>(bytes, demands);
+                                                    const chess::ReadOptions& options) const override {
+        return std::make_unique<EvaluationWalk>(bytes, options);
     }
 };
 

@@ -16,7 +16,7 @@ class Json {
 
     // Whether everything until now was JSON. All below do nothing once it was not.
     [[nodiscard]] bool good() const { return good_; }
-    [[nodiscard]] std::size_t at() const { return all_.size() - text_.size(); }
+    [[nodiscard]] std::size_t offset() const { return all_.size() - text_.size(); }
 
     // Calls `take(name)` for each member of an object, or `take()` for each value of an array: it reads that value.
     template <class Take>

@@ -6,7 +6,7 @@
 
 #include "chess/formats/lichess_evals/native/json.h"
 #include "chess/native/formats/mates.h"
-#include "chess/native/formats/sound_moves.h"
+#include "chess/native/formats/pseudo_legal.h"
 #include "chess/native/formats/text_fields.h"
 
 namespace sparsepool::lichess_evals {
@@ -74,19 +74,20 @@ struct Evaluation {
         return "the first of the pvs must have a cp or a mate, and not both";
     }
     if (variation.centipawns) {
-        constexpr std::int64_t kMost = chess::kMostPawns;
+        constexpr std::int64_t kMost = chess::kMaxPawnScore;
         white = static_cast<std::int16_t>(std::clamp(*variation.centipawns, -kMost, kMost));
     } else {
-        const std::int64_t moves = std::clamp<std::int64_t>(*variation.mate, -chess::kMates, chess::kMates);
+        const std::int64_t moves =
+            std::clamp<std::int64_t>(*variation.mate, -chess::kMaxMatePlies, chess::kMaxMatePlies);
         const unsigned winner = moves == 0 ? side ^ 1U : moves < 0 ? unsigned{chess::kBlack} : unsigned{chess::kWhite};
         white = chess::white_mate_score(winner, static_cast<int>(moves < 0 ? -moves : moves), side);
     }
-    return chess::turn_score(white, side, entry.score) ? std::string() : chess::kBadScore;
+    return chess::convert_score_view(white, side, entry.score) ? std::string() : chess::kBadScore;
 }
 
 }  // namespace
 
-std::string read_position(std::string_view line, unsigned needed, chess::Entry& entry) {
+std::string read_position(std::string_view line, unsigned required_parts, chess::Entry& entry) {
     Json json(line);
     std::optional<std::string> fen;
     Evaluation best;
@@ -106,18 +107,19 @@ std::string read_position(std::string_view line, unsigned needed, chess::Entry& 
         }
     });
     json.end();
-    if (!json.good()) return "byte " + std::to_string(json.at() + 1) + ": this is no object of JSON as Lichess has it";
+    if (!json.good())
+        return "byte " + std::to_string(json.offset() + 1) + ": this is no object of JSON as Lichess has it";
     if (!fen) return "the object has no fen";
     if (!has_evaluations) return "the object has no evals";
     for (std::size_t at = fen->find("\\/"); at != std::string::npos; at = fen->find("\\/", at)) fen->erase(at, 1);
-    std::string wrong = chess::read_fen(*fen, needed, entry);
+    std::string wrong = chess::read_fen(*fen, required_parts, entry);
     if (!wrong.empty()) return wrong;
     entry.score = chess::kNoScore;
     entry.result = chess::kNoResult;
     if (!best.has_variation) return {};
     const std::string_view move = best.first.line.substr(0, best.first.line.find(' '));
     if (!move.empty()) wrong = chess::parse_uci(move, entry.position, entry.move);
-    if (const char* fault = wrong.empty() ? chess::find_move_fault(entry) : nullptr) return fault;
+    if (const char* fault = wrong.empty() ? chess::find_move_problem(entry) : nullptr) return fault;
     return wrong.empty() ? read_score(best.first, entry) : wrong;
 }
 

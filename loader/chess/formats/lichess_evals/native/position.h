@@ -8,6 +8,6 @@
 namespace sparsepool::lichess_evals {
 
 // What is wrong with a line; nothing if the entry is what it says.
-[[nodiscard]] std::string read_position(std::string_view line, unsigned needed, chess::Entry& entry);
+[[nodiscard]] std::string read_position(std::string_view line, unsigned required_parts, chess::Entry& entry);
 
 }  // namespace sparsepool::lichess_evals

@@ -10,13 +10,13 @@ class Writer final : public chess::EntryWriter {
   public:
     [[nodiscard]] std::string add(const chess::Entry& entry) override {
         std::int16_t white_score = 0;
-        if (const char* wrong = chess::why_no_marlin_board(entry.position)) return wrong;
-        if (const char* wrong = chess::why_no_result(entry)) return wrong;
-        if (const char* wrong = chess::why_no_white_score(entry, white_score)) return wrong;
+        if (const char* wrong = chess::find_marlin_board_problem(entry.position)) return wrong;
+        if (const char* wrong = chess::find_result_problem(entry)) return wrong;
+        if (const char* wrong = chess::to_white_score(entry, white_score)) return wrong;
         count_unscored(entry);
         count_changes(entry, chess::kMarlinKeeps, chess::kMarlinClock);
-        done_.resize(done_.size() + kBytes);
-        chess::write_marlin_record(entry, white_score, done_.data() + done_.size() - kBytes);
+        output_.resize(output_.size() + kBytes);
+        chess::write_marlin_record(entry, white_score, output_.data() + output_.size() - kBytes);
         ++entries_;
         return {};
     }

@@ -11,16 +11,16 @@ namespace sparsepool::montyvalue {
 namespace {
 
 class Writer final : public chess::WordGameWriter {
-    [[nodiscard]] const char* why_no_start(const chess::Entry& entry) const override {
-        if (const char* wrong = chess::why_no_castling(entry.position)) return wrong;
-        return chess::why_no_en_passant(entry.position);
+    [[nodiscard]] const char* find_start_problem(const chess::Entry& entry) const override {
+        if (const char* wrong = chess::find_castling_problem(entry.position)) return wrong;
+        return chess::find_en_passant_problem(entry.position);
     }
 
     void put_header(std::vector<std::uint8_t>& bytes, const chess::Entry& entry) const override {
         const chess::Position& position = entry.position;
         const chess::Bitboard kings = position.kings();
-        const chess::Bitboard queens = position.straight() & position.slanted();
-        const chess::Bitboard bishops = position.slanted() & ~queens;
+        const chess::Bitboard queens = position.orthogonal_sliders() & position.diagonal_sliders();
+        const chess::Bitboard bishops = position.diagonal_sliders() & ~queens;
         const chess::Bitboard boards[] = {position.planes[0], position.rooks() | queens | kings,
                                           position.knights() | bishops | kings, position.pawns() | bishops | queens};
         std::uint8_t header[Game::kHeader] = {};
@@ -28,13 +28,13 @@ class Writer final : public chess::WordGameWriter {
         header[32] = position.side;
         header[33] = position.ep_square == chess::kNoSquare ? std::uint8_t{0} : position.ep_square;
         header[35] = static_cast<std::uint8_t>(std::min<unsigned>(position.rule50, chess::kMarlinClock));
-        const std::uint16_t number = chess::number_of(entry);
+        const std::uint16_t number = chess::move_number_of(entry);
         std::memcpy(header + 36, &number, sizeof number);
         for (unsigned i = 0; i < 4; ++i) {
             const unsigned bit = kRightOrder[i];
             const bool held = (position.castling >> bit & 1U) != 0;
             header[34] = static_cast<std::uint8_t>(header[34] | (held ? 8U >> i : 0U));
-            header[38 + i] = static_cast<std::uint8_t>(position.castling_rook(bit) & 7U);
+            header[38 + i] = static_cast<std::uint8_t>(position.castling_rook_square(bit) & 7U);
         }
         header[42] = static_cast<std::uint8_t>(chess::white_result(entry) + 1);
         bytes.insert(bytes.end(), header, header + sizeof header);

@@ -31,26 +31,26 @@ inline namespace SPARSEPOOL_ISA {
 struct Game {
     static constexpr std::size_t kHeader = 43;
 
-    [[nodiscard]] static const char* read_header(const std::uint8_t* bytes, unsigned needed, chess::Entry& entry,
-                                                 std::int8_t& white_result) {
+    [[nodiscard]] static const char* read_header(const std::uint8_t* bytes, unsigned required_parts,
+                                                 chess::Entry& entry, std::int8_t& white_result) {
         chess::Position& position = entry.position;
         position = chess::Position{};
         if (const char* wrong = read_pieces(bytes, position)) return wrong;
         if (bytes[32] > 1) return "the side to move is not 0 or 1";
         position.side = bytes[32];
         if (bytes[33] > 63) return "the en-passant square is beyond 63";
-        if (bytes[33] != 0 && !chess::is_passed_over(position, bytes[33])) {
-            return chess::kNotPassed;
+        if (bytes[33] != 0 && !chess::is_possible_ep_square(position, bytes[33])) {
+            return chess::kBadEnPassantSquare;
         }
         position.ep_square = bytes[33] != 0 ? bytes[33] : chess::kNoSquare;
         if (const char* wrong = read_rights(bytes, position)) return wrong;
-        if (const char* wrong = chess::why_no_castling(position)) return wrong;
-        position.chess960 = chess::shows_chess960(position);
+        if (const char* wrong = chess::find_castling_problem(position)) return wrong;
+        position.chess960 = chess::implies_chess960(position);
         position.rule50 = bytes[35];
         const auto number = chess::load<std::uint16_t>(bytes + 36);
-        if (const char* wrong = chess::number_fault(number, needed)) return wrong;
+        if (const char* wrong = chess::find_move_number_problem(number, required_parts)) return wrong;
         entry.ply = chess::ply_of(number, position.side);
-        entry.lacks = number == 0 ? chess::kPlyPart : 0;
+        entry.missing_parts = number == 0 ? chess::kPlyPart : 0;
         if (bytes[42] > 2) return "the result is not 0, 1 or 2";
         white_result = static_cast<std::int8_t>(bytes[42] - 1);
         return nullptr;
@@ -66,8 +66,8 @@ struct Game {
             case kQueenSide: {
                 const unsigned base = position.side == chess::kWhite ? 0 : 56;
                 if (to != base + (flag == kKingSide ? 6U : 2U)) return "castling to a square that no king castles to";
-                move = chess::make_move(chess::MoveType::kCastling, from,
-                                        position.castling_rook(2U * position.side + flag - kKingSide));
+                move = chess::encode_move(chess::MoveType::kCastling, from,
+                                          position.castling_rook_square(2U * position.side + flag - kKingSide));
                 return nullptr;
             }
             case 6:
@@ -78,7 +78,7 @@ struct Game {
         const chess::MoveType type = promotes             ? chess::MoveType::kPromotion
                                      : flag == kEnPassant ? chess::MoveType::kEnPassant
                                                           : chess::MoveType::kNormal;
-        move = chess::make_move(type, from, to, promotes ? flag & 3U : 0U);
+        move = chess::encode_move(type, from, to, promotes ? flag & 3U : 0U);
         const bool captures = (flag & kCapture) != 0 && flag != kEnPassant;
         if (captures != ((position.occupied >> to & 1) != 0)) return "a move's flag for captures is wrong";
         const bool pushes = flag == kDoublePush;
@@ -116,7 +116,7 @@ struct Game {
             if ((bytes[34] >> (3 - i) & 1U) == 0) continue;
             const unsigned file = corners ? (i % 2 == 0 ? 0U : 7U) : bytes[38 + i];
             position.castling = static_cast<std::uint8_t>(position.castling | 1U << bit);
-            position.set_castling_rook(bit, file);
+            position.set_castling_rook_file(bit, file);
         }
         return nullptr;
     }

@@ -55,11 +55,11 @@ class Writer final : public chess::EntryWriter {
   public:
     [[nodiscard]] std::string add(const chess::Entry& entry) override {
         const chess::Position& position = entry.position;
-        if (const char* wrong = chess::why_no_result(entry)) return wrong;
-        if (const char* wrong = chess::why_no_en_passant(position)) return wrong;
+        if (const char* wrong = chess::find_result_problem(entry)) return wrong;
+        if (const char* wrong = chess::find_en_passant_problem(position)) return wrong;
         if (!castles_from_corners(position)) return "castling rights of Chess960 can't be stored";
         if (entry.move.word != 0) {
-            if (const char* wrong = chess::why_no_move(entry)) return wrong;
+            if (const char* wrong = chess::find_stored_move_problem(entry)) return wrong;
         }
         count_changes(entry, 0, kLongestClock);
         std::uint8_t bytes[kBytes] = {};
@@ -72,7 +72,7 @@ class Writer final : public chess::EntryWriter {
         std::memcpy(bytes + 34, &word, 2);
         std::memcpy(bytes + 36, &entry.ply, 2);
         bytes[38] = static_cast<std::uint8_t>(entry.result);
-        done_.insert(done_.end(), bytes, bytes + kBytes);
+        output_.insert(output_.end(), bytes, bytes + kBytes);
         ++entries_;
         return {};
     }

@@ -5,8 +5,8 @@
 
 #include "chess/native/files/walk.h"
 #include "chess/native/formats/marlin_record.h"
+#include "chess/native/formats/pseudo_legal.h"
 #include "chess/native/formats/record_walk.h"
-#include "chess/native/formats/sound_moves.h"
 
 namespace sparsepool::chess {
 class Codec;
@@ -24,7 +24,7 @@ namespace sparsepool::packedsfen {
 
 inline constexpr std::size_t kBytes = 40;
 inline constexpr std::size_t kPositionBytes = 32;
-inline constexpr const char* kTooLong = "the position has more than 256 bits";
+inline constexpr const char* kTooManyBits = "the position has more than 256 bits";
 
 enum class Kind : std::uint8_t { kNormal, kPromotion, kEnPassant, kCastling };
 
@@ -55,7 +55,7 @@ inline constexpr unsigned kBoardBit = 13;  // where it begins, behind side and k
 inline constexpr unsigned kPlaces = 62;    // squares without those of the kings
 
 // What is wrong with pieces that read_pieces refuses, up to the end of the position; null if only that is missing.
-[[nodiscard, gnu::noinline, gnu::cold]] inline const char* pieces_fault(Bits bits) {
+[[nodiscard, gnu::noinline, gnu::cold]] inline const char* find_pieces_problem(Bits bits) {
     unsigned count = 2;
     for (unsigned place = 0; place < kPlaces && !bits.overrun(); ++place) {
         if (bits.take(1) == 0) continue;
@@ -121,24 +121,24 @@ inline constexpr unsigned kPlaces = 62;    // squares without those of the kings
     const unsigned white_king = bits.take(6);
     const unsigned black_king = bits.take(6);
     if (white_king == black_king) return "both kings on one square";
-    position.drop(chess::bit_of(white_king), 2U * chess::kKing);
-    position.drop(chess::bit_of(black_king), 2U * chess::kKing + 1);
+    position.put_piece(chess::bit_of(white_king), 2U * chess::kKing);
+    position.put_piece(chess::bit_of(black_king), 2U * chess::kKing + 1);
     const Bits pieces = bits;
     if (!read_pieces(bytes, bits, position)) [[unlikely]] {
-        const char* wrong = pieces_fault(pieces);
-        return wrong != nullptr ? wrong : kTooLong;
+        const char* wrong = find_pieces_problem(pieces);
+        return wrong != nullptr ? wrong : kTooManyBits;
     }
     position.castling = static_cast<std::uint8_t>(bits.take(4));
     if (bits.take(1) != 0) {
         const unsigned passed = bits.take(6);
-        if (!chess::is_passed_over(position, passed)) return chess::kNotPassed;
+        if (!chess::is_possible_ep_square(position, passed)) return chess::kBadEnPassantSquare;
         position.ep_square = static_cast<std::uint8_t>(passed);
     }
     unsigned clock = bits.take(6);
     bits.skip(16);  // the move number, which the ply says
     clock |= bits.take(1) << 6;
     position.rule50 = static_cast<std::uint16_t>(clock);
-    return bits.overrun() ? kTooLong : nullptr;
+    return bits.overrun() ? kTooManyBits : nullptr;
 }
 
 [[nodiscard]] inline const char* read_record(const std::uint8_t* bytes, bool, chess::Entry& entry) {
@@ -147,16 +147,16 @@ inline constexpr unsigned kPlaces = 62;    // squares without those of the kings
     if (const char* wrong = read_position(bytes, entry.position)) return wrong;
     const auto word = chess::load<std::uint16_t>(bytes + 34);
     const unsigned promotion = word >> 12 & 3U;
-    entry.move = chess::make_move(kTypes[word >> 14], word >> 6 & 63U, word & 63U, promotion);
+    entry.move = chess::encode_move(kTypes[word >> 14], word >> 6 & 63U, word & 63U, promotion);
     if (promotion != 0 && entry.move.type() != chess::MoveType::kPromotion) {
         return "a promotion's piece of a move that is none";
     }
     if (word != 0) {
-        if (const char* wrong = chess::why_not_sound(entry.position, entry.move)) return wrong;
+        if (const char* wrong = chess::find_pseudo_legality_problem(entry.position, entry.move)) return wrong;
     }
     entry.score = chess::load<std::int16_t>(bytes + 32);
     entry.ply = chess::load<std::uint16_t>(bytes + 36);
-    entry.lacks = 0;
+    entry.missing_parts = 0;
     entry.result = static_cast<std::int8_t>(bytes[38]);
     return entry.result < -1 || entry.result > 1 ? "the result is not -1, 0 or 1" : nullptr;
 }

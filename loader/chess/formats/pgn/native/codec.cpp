@@ -20,24 +20,24 @@
 namespace sparsepool::pgn {
 namespace {
 
-class PgnGames final : public chess::SoughtUnits {
+class PgnGames final : public chess::ScannedUnits {
   public:
     [[nodiscard]] const char* word() const override { return "game"; }
-    [[nodiscard]] std::size_t end_of(std::string_view bytes, std::size_t begin) const override {
-        return end_of_game(bytes, begin, false);
+    [[nodiscard]] std::size_t find_end(std::string_view bytes, std::size_t begin) const override {
+        return find_game_end(bytes, begin, false);
     }
 };
 
 class PgnWalk final : public chess::Walk {
   public:
-    PgnWalk(std::string_view bytes, const chess::Demands& demands, const CommentSettings& settings)
-        : bytes_(bytes), demands_(demands), settings_(settings) {}
+    PgnWalk(std::string_view bytes, const chess::ReadOptions& options, const CommentSettings& settings)
+        : bytes_(bytes), options_(options), settings_(settings) {}
 
     [[nodiscard]] const chess::Entry* next() override {
         while (!damage_) {
             if (number_ < game_.entries.size()) {
                 const chess::Entry& entry = game_.entries[number_++];
-                if (!demands_.every || is_good(entry)) return &entry;
+                if (!options_.every_position || is_good(entry)) return &entry;
             } else if (game_.has_rest) {
                 leave_rest_out();
             } else if (end_ == bytes_.size()) {
@@ -62,12 +62,12 @@ class PgnWalk final : public chess::Walk {
     }
 
     [[nodiscard]] std::uint64_t units() const override { return games_; }
-    [[nodiscard]] std::uint64_t at() const override { return end_; }
-    [[nodiscard]] const chess::LeftOutTally& left_out() const override { return left_out_; }
+    [[nodiscard]] std::uint64_t offset() const override { return end_; }
+    [[nodiscard]] const chess::SkippedTally& skipped() const override { return skipped_; }
     [[nodiscard]] std::vector<chess::CountedReason> unscored() const override {
         std::vector<chess::CountedReason> counts;
         for (std::size_t i = 0; i < kNumNoScore; ++i) {
-            if (unscored_.at(i) != 0) counts.emplace_back(words_of(static_cast<NoScore>(i)), unscored_.at(i));
+            if (unscored_.at(i) != 0) counts.emplace_back(describe(static_cast<NoScore>(i)), unscored_.at(i));
         }
         return counts;
     }
@@ -79,27 +79,28 @@ class PgnWalk final : public chess::Walk {
   private:
     void read_next() {
         begin_ = end_;
-        end_ = std::min(end_of_game(bytes_, begin_, true), bytes_.size());
+        end_ = std::min(find_game_end(bytes_, begin_, true), bytes_.size());
         number_ = 0;
         const std::string_view text = bytes_.substr(begin_, end_ - begin_);
-        read_game(text, demands_.needed, settings_, game_);
+        read_game(text, options_.required_parts, settings_, game_);
         const std::uint64_t before = games_;
         games_ += game_.begun ? 1 : 0;
         chess::Damage damage{begin_ + game_.fault_at, games_, game_.fault, false};
         chess::Illegal illegal = game_.illegal;
-        if (game_.fault.empty() || (game_.has_rest && may_leave_out(demands_, chess::Illegal::kNone))) {
-            if (!demands_.every && !game_.entries.empty()) illegal = judged(game_.entries.front().position);
+        if (game_.fault.empty() || (game_.has_rest && can_skip(options_, chess::Illegal::kNone))) {
+            if (!options_.every_position && !game_.entries.empty())
+                illegal = evaluate_legality(game_.entries.front().position);
             if (illegal == chess::Illegal::kNone) {
                 for (std::size_t i = 0; i < kNumNoScore; ++i) unscored_.at(i) += game_.unscored.at(i);
                 return;
             }
-            damage = {begin_, games_, words_of(illegal), false};
+            damage = {begin_, games_, describe(illegal), false};
         }
-        if (!may_leave_out(demands_, illegal)) {
+        if (!can_skip(options_, illegal)) {
             damage_ = std::move(damage);
         } else {
-            left_out_.add_unit(illegal, damage.reason, damage.offset, games_, {begin_, end_, before},
-                               game_.fault.empty() ? game_.entries.size() : count_moves(text));
+            skipped_.add_unit(illegal, damage.reason, damage.offset, games_, {begin_, end_, before},
+                              game_.fault.empty() ? game_.entries.size() : count_moves(text));
         }
         game_.entries.clear();
         game_.has_rest = false;
@@ -108,37 +109,37 @@ class PgnWalk final : public chess::Walk {
     // Leaves out what stands behind the result of a game that stays, as if that was another game.
     void leave_rest_out() {
         const std::uint64_t offset = begin_ + game_.fault_at;
-        left_out_.add_unit(chess::Illegal::kNone, game_.fault, offset, games_, {offset, end_, games_},
-                           count_moves(bytes_.substr(offset, end_ - offset)));
+        skipped_.add_unit(chess::Illegal::kNone, game_.fault, offset, games_, {offset, end_, games_},
+                          count_moves(bytes_.substr(offset, end_ - offset)));
         ++games_;
         game_.has_rest = false;
     }
 
-    [[nodiscard]] chess::Illegal judged(const chess::Position& position) const {
-        return demands_.on_illegal == chess::OnIllegal::kKeep ? chess::Illegal::kNone : find_illegal(position);
+    [[nodiscard]] chess::Illegal evaluate_legality(const chess::Position& position) const {
+        return options_.on_illegal == chess::OnIllegal::kKeep ? chess::Illegal::kNone : find_illegal(position);
     }
 
     // Else it is counted, or damage.
     bool is_good(const chess::Entry& entry) {
-        const chess::Illegal illegal = judged(entry.position);
+        const chess::Illegal illegal = evaluate_legality(entry.position);
         if (illegal == chess::Illegal::kNone) return true;
-        if (may_leave_out(demands_, illegal)) {
-            left_out_.add_entry(illegal, words_of(illegal), begin_, games_);
+        if (can_skip(options_, illegal)) {
+            skipped_.add_entry(illegal, describe(illegal), begin_, games_);
         } else {
-            damage_ = {begin_, games_, words_of(illegal), false};
+            damage_ = {begin_, games_, describe(illegal), false};
         }
         return false;
     }
 
     std::string_view bytes_;
-    chess::Demands demands_;
+    chess::ReadOptions options_;
     CommentSettings settings_;
     std::size_t begin_ = 0;  // of the game
     std::size_t end_ = 0;
     std::uint64_t games_ = 0;
     std::size_t number_ = 0;  // of the next entry of the game
     Game game_;
-    chess::LeftOutTally left_out_;
+    chess::SkippedTally skipped_;
     NoScoreCounts unscored_{};
     std::optional<chess::Damage> damage_;
 };
@@ -152,9 +153,9 @@ const char* word_of(std::int8_t white_result) {
 }
 
 class Writer final : public chess::GameWriter {
-    [[nodiscard]] const char* why_no_entry(const chess::Entry& entry) const override {
+    [[nodiscard]] const char* find_entry_problem(const chess::Entry& entry) const override {
         const bool scored = entry.score != chess::kNoScore;
-        if (scored && (entry.score > chess::kMostScore || entry.score < -chess::kMostScore)) {
+        if (scored && (entry.score > chess::kMateScore || entry.score < -chess::kMateScore)) {
             return "the format has no score beyond 32000, which is mate";
         }
         char san[kMaxSan];
@@ -165,11 +166,13 @@ class Writer final : public chess::GameWriter {
         return same ? nullptr : "the format can't hold a move that is not legal";
     }
 
-    [[nodiscard]] const char* why_no_start(const chess::Entry&) const override { return nullptr; }  // a FEN holds all
+    [[nodiscard]] const char* find_start_problem(const chess::Entry&) const override {
+        return nullptr;
+    }  // a FEN holds all
 
     void begin_game(const chess::Entry& entry) override {
         char text[chess::kMaxFen];
-        const char* end = chess::write_fen(entry.position, entry.ply / 2U + 1, text, chess::known_fields(entry));
+        const char* end = chess::write_fen(entry.position, entry.ply / 2U + 1, text, chess::count_fen_fields(entry));
         const std::string_view fen(text, end);
         put("[Event \"?\"]\n[Result \"");
         put(word_of(chess::white_result(entry)));
@@ -208,7 +211,7 @@ class Writer final : public chess::GameWriter {
         put("\n\n");
     }
 
-    void put(std::string_view text) { done_.insert(done_.end(), text.begin(), text.end()); }
+    void put(std::string_view text) { output_.insert(output_.end(), text.begin(), text.end()); }
 
     // Of a line, or of the next one.
     void put_word(std::string_view word) {
@@ -227,13 +230,13 @@ class PgnCodec final : public chess::Codec {
     explicit PgnCodec(const CommentSettings& settings) : settings_(settings) {}
 
     [[nodiscard]] const Units& units() const override { return units_; }
-    [[nodiscard]] const chess::SoughtUnits* sought() const override { return &units_; }
+    [[nodiscard]] const chess::ScannedUnits* scanned_units() const override { return &units_; }
     [[nodiscard]] bool has_games() const override { return true; }
     [[nodiscard]] bool is_text() const override { return true; }
     [[nodiscard]] bool begins_a_file(std::string_view head) const override { return begins_with_tag(head); }
     [[nodiscard]] std::unique_ptr<chess::Walk> walk(std::string_view bytes,
-                                                    const chess::Demands& demands) const override {
-        return std::make_unique<PgnWalk>(bytes, demands, settings_);
+                                                    const chess::ReadOptions& options) const override {
+        return std::make_unique<PgnWalk>(bytes, options, settings_);
     }
     [[nodiscard]] std::unique_ptr<chess::EntryWriter> make_writer() const override {
         return std::make_unique<Writer>();

@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t kNone = std::string_view::npos;
 constexpr std::string_view kDigits = "0123456789";
 constexpr std::string_view kBlanks = " \t\r\n";
-constexpr std::size_t kShown = 40;           // letters of a comment that is wrong
+constexpr std::size_t kMaxQuoted = 40;       // letters of a comment that is wrong
 constexpr std::size_t kMostDepthDigits = 3;  // more are a year or a number of nodes
 constexpr char kPlies[] = "plies";           // behind mates that this project writes
 
@@ -37,7 +37,7 @@ std::string_view take_digits(std::string_view& text) {
 }
 
 // The number that digits write; `most` of one that is larger.
-int number_of(std::string_view digits, int most) {
+int parse_capped_number(std::string_view digits, int most) {
     int number = most;
     (void)std::from_chars(digits.data(), digits.data() + digits.size(), number);  // too many: stays
     return std::min(number, most);
@@ -47,12 +47,12 @@ int number_of(std::string_view digits, int most) {
 std::int16_t of_pawns(std::string_view number) {
     double pawns = 0;
     (void)std::from_chars(number.data(), number.data() + number.size(), pawns);
-    return static_cast<std::int16_t>(std::min(std::nearbyint(pawns * 100), double{chess::kMostPawns}));
+    return static_cast<std::int16_t>(std::min(std::nearbyint(pawns * 100), double{chess::kMaxPawnScore}));
 }
 
 std::int16_t of_whole(std::string_view digits, Unit unit) {
-    const int number = number_of(digits, chess::kMostPawns);
-    return static_cast<std::int16_t>(std::min(unit == Unit::kPawns ? 100 * number : number, chess::kMostPawns));
+    const int number = parse_capped_number(digits, chess::kMaxPawnScore);
+    return static_cast<std::int16_t>(std::min(unit == Unit::kPawns ? 100 * number : number, chess::kMaxPawnScore));
 }
 
 bool is_zero(std::string_view digits) { return digits.find_first_not_of('0') == kNone; }
@@ -168,7 +168,7 @@ CommentScore no_score(NoScore reason, CommentScore::Form form = CommentScore::Fo
 CommentScore damage(std::string_view comment, const char* reason) {
     CommentScore wrong;
     wrong.kind = CommentScore::Kind::kDamage;
-    wrong.fault = "the comment '" + shown(comment.substr(0, std::min(comment.size(), kShown))) + "' " + reason;
+    wrong.fault = "the comment '" + shown(comment.substr(0, std::min(comment.size(), kMaxQuoted))) + "' " + reason;
     return wrong;
 }
 
@@ -248,7 +248,7 @@ class CommentReading {
         const bool has_halves = points.ends_with(".5") || (points.ends_with(".0") && points != "0.0");
         if (number.form != Number::Form::kPoint || number.has_sign || !has_halves || !skip_one(behind, "/"))
             return false;
-        const int games = number_of(take_digits(behind), chess::kMostPawns);
+        const int games = parse_capped_number(take_digits(behind), chess::kMaxPawnScore);
         skip_any(behind, kBlanks);
         return behind.empty() && of_pawns(points) <= 100 * games;
     }
@@ -306,7 +306,7 @@ class CommentReading {
         const unsigned other = mover_ ^ 1U;
         const unsigned side = view == View::kWhite ? unsigned{chess::kWhite} : mover_;
         const unsigned winner = number.sign > 0 ? side : side ^ 1U;
-        const int count = number_of(number.digits, chess::kMates);
+        const int count = parse_capped_number(number.digits, chess::kMaxMatePlies);
         if (count == 0) return no_score(NoScore::kMate);  // no move follows a mate
         if (settings_.unit == Unit::kCentipawns) {
             const std::int16_t white = chess::white_mate_score(winner, count, mover_);
@@ -315,14 +315,14 @@ class CommentReading {
         }
         // Of plies, who mates has an odd number, and who is mated an even one.
         const bool has_ending =
-            number_of(number.digits.substr(number.digits.size() - 1), 9) % 2 == (winner == other ? 0 : 1);
+            parse_capped_number(number.digits.substr(number.digits.size() - 1), 9) % 2 == (winner == other ? 0 : 1);
         const bool is_plain = number.has_sign || settings_.unit == Unit::kPawns;
         if (number.is_hash || !is_plain || !has_ending) return no_score(NoScore::kMate, CommentScore::Form::kNotPlies);
         return mate_in_plies(number, view);
     }
 
     CommentScore mate_in_plies(const Number& number, View view) const {
-        const int size = chess::kMostScore - number_of(number.digits, chess::kMates);
+        const int size = chess::kMateScore - parse_capped_number(number.digits, chess::kMaxMatePlies);
         return seen_by(view, static_cast<std::int16_t>(number.sign * size), CommentScore::Form::kPlies);
     }
 
@@ -333,7 +333,7 @@ class CommentReading {
 
 }  // namespace
 
-const char* words_of(NoScore reason) {
+const char* describe(NoScore reason) {
     switch (reason) {
         case NoScore::kNoComment: return "no comment";
         case NoScore::kCommands: return "a comment of commands alone, as [%clk 0:05:00]";
@@ -371,7 +371,8 @@ Evaluation evaluation_in(std::string_view comment, unsigned side, Unit unit) {
     if (!comment.empty()) return {{}, true};
     if (number->form == Number::Form::kMate) {
         const unsigned winner = number->sign > 0 ? chess::kWhite : chess::kBlack;
-        return {chess::white_mate_score(winner, number_of(number->digits, chess::kMates), side), false};
+        return {chess::white_mate_score(winner, parse_capped_number(number->digits, chess::kMaxMatePlies), side),
+                false};
     }
     if (number->form == Number::Form::kPoint) {
         return {static_cast<std::int16_t>(number->sign * of_pawns(number->digits)), false};
@@ -388,9 +389,9 @@ CommentScore score_in(std::string_view comment, unsigned mover, const CommentSet
 char* write_engine_score(std::int16_t score, char* out) {
     const int size = std::abs(int{score});
     *out++ = score < 0 ? '-' : '+';
-    if (size >= chess::kMostScore - chess::kMates) {
+    if (size >= chess::kMateScore - chess::kMaxMatePlies) {
         *out++ = 'M';
-        out = std::to_chars(out, out + 4, chess::kMostScore - size).ptr;
+        out = std::to_chars(out, out + 4, chess::kMateScore - size).ptr;
         *out++ = ' ';
         return std::ranges::copy(std::string_view(kPlies), out).out;
     }

@@ -33,7 +33,7 @@ enum class NoScore : std::uint8_t {
 inline constexpr std::size_t kNumNoScore = 8;
 using NoScoreCounts = std::array<std::uint64_t, kNumNoScore>;
 
-[[nodiscard]] const char* words_of(NoScore reason);
+[[nodiscard]] const char* describe(NoScore reason);
 
 // White's score that a comment of Lichess gives, [%eval 0.17], of the position behind the move; or why there is none.
 struct Evaluation {

@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kNone = std::string_view::npos;
 constexpr std::string_view kBlanks = " \t\r\n\v\f\x1A";  // the last one ends files of DOS
 constexpr std::size_t kMostMoves = 65535;                // of a game
-constexpr std::size_t kShown = 40;                       // letters of what is wrong
+constexpr std::size_t kMaxQuoted = 40;                   // letters of what is wrong
 
 bool is_digit(char letter) { return letter >= '0' && letter <= '9'; }
 bool is_letter(char letter) { return letter >= 'a' && letter <= 'z'; }  // a small one
@@ -27,7 +27,7 @@ bool is_blank(std::string_view text) { return text.find_first_not_of(kBlanks) ==
 
 std::string quoted(std::string_view text) {
     std::string words = "'";
-    words += shown(text.substr(0, std::min(text.size(), kShown)));
+    words += shown(text.substr(0, std::min(text.size(), kMaxQuoted)));
     words += '\'';
     return words;
 }
@@ -108,8 +108,8 @@ bool looks_like_move(std::string_view word) {
 
 class Reading {
   public:
-    Reading(std::string_view text, unsigned needed, const CommentSettings& settings, Game& game)
-        : text_(text), needed_(needed), settings_(settings), game_(game) {}
+    Reading(std::string_view text, unsigned required_parts, const CommentSettings& settings, Game& game)
+        : text_(text), required_parts_(required_parts), settings_(settings), game_(game) {}
 
     void read() {
         if ((!read_tags() || !set_up() || !read_moves()) && !game_.has_rest) {
@@ -181,14 +181,16 @@ class Reading {
         }
         unsigned number = 0;
         const std::string_view fen = fen_.first.empty() ? kStart : fen_.first;
-        const std::string wrong = chess::parse_fen(fen, 2, entry_.position, number, entry_.lacks);
+        const std::string wrong = chess::parse_fen(fen, 2, entry_.position, number, entry_.missing_parts);
         if (!wrong.empty()) {
             if (wrong == chess::kNotOneKingEach) game_.illegal = chess::Illegal::kKings;
             return stop(fen_.second, "the FEN: " + wrong);
         }
-        const unsigned missing = entry_.lacks & needed_ & ~unsigned{chess::kPlyPart};  // which the number says
-        if (const char* fault = chess::missing_fault(missing)) return stop(fen_.second, fault);
-        if (const char* fault = chess::number_fault(number, needed_)) return stop(fen_.second, fault);
+        const unsigned missing =
+            entry_.missing_parts & required_parts_ & ~unsigned{chess::kPlyPart};  // which the number says
+        if (const char* fault = chess::describe_missing_part(missing)) return stop(fen_.second, fault);
+        if (const char* fault = chess::find_move_number_problem(number, required_parts_))
+            return stop(fen_.second, fault);
         entry_.position.chess960 = entry_.position.chess960 || chess960;
         entry_.ply = chess::ply_of(number, entry_.position.side);
         return true;
@@ -272,7 +274,7 @@ class Reading {
                 take_back(i, NoScore::kMate);
             }
             if (settings_.view == View::kWhite && white && entry.score == chess::kNoScore) {
-                (void)chess::turn_score(*white, entry.position.side, entry.score);
+                (void)chess::convert_score_view(*white, entry.position.side, entry.score);
             }
         }
     }
@@ -328,12 +330,12 @@ class Reading {
         if (fault == SanFault::kIllegal) return stop(begin, quoted(whole) + " is no legal move there");
         if (fault == SanFault::kAmbiguous) return stop(begin, quoted(whole) + " may be several moves there");
         entry_.score = chess::kNoScore;
-        if (white_score_) (void)chess::turn_score(*white_score_, before.side, entry_.score);
+        if (white_score_) (void)chess::convert_score_view(*white_score_, before.side, entry_.score);
         white_score_.reset();
         game_.entries.push_back(entry_);
         moves_.push_back({.score_before = entry_.score});
         (void)chess::play<chess::Variant::kChess960>(entry_.position, entry_.move);
-        entry_.ply = chess::one_more(entry_.ply);
+        entry_.ply = chess::saturating_increment(entry_.ply);
         return true;
     }
 
@@ -362,7 +364,7 @@ class Reading {
     };
 
     std::string_view text_;
-    unsigned needed_;
+    unsigned required_parts_;
     const CommentSettings& settings_;
     Game& game_;
     std::size_t at_ = 0;
@@ -392,7 +394,7 @@ bool is_chess(std::string_view variant, bool& chess960) {
     return chess960 || std::ranges::find(kOrthodox, name) != std::end(kOrthodox);
 }
 
-std::size_t end_of_game(std::string_view bytes, std::size_t begin, bool last) {
+std::size_t find_game_end(std::string_view bytes, std::size_t begin, bool last) {
     bool tags = false;
     bool moves = false;
     std::size_t at = begin;
@@ -443,14 +445,14 @@ std::size_t count_moves(std::string_view text) {
     return moves;
 }
 
-void read_game(std::string_view text, unsigned needed, const CommentSettings& settings, Game& game) {
+void read_game(std::string_view text, unsigned required_parts, const CommentSettings& settings, Game& game) {
     game.entries.clear();
     game.fault.clear();
     game.illegal = chess::Illegal::kNone;
     game.begun = false;
     game.has_rest = false;
     game.unscored = {};
-    Reading(text, needed, settings, game).read();
+    Reading(text, required_parts, settings, game).read();
 }
 
 }  // namespace sparsepool::pgn

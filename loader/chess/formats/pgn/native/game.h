@@ -19,7 +19,7 @@ inline constexpr std::string_view kStart = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/R
 // seen without knowing what is before, and no comment without an end goes on into the next game. Behind a program that
 // was killed it may begin within a line, with a whole tag of Event that a line with another tag follows. `last`: no
 // bytes follow.
-[[nodiscard]] std::size_t end_of_game(std::string_view bytes, std::size_t begin, bool last);
+[[nodiscard]] std::size_t find_game_end(std::string_view bytes, std::size_t begin, bool last);
 
 // Whether the first line that says something is a tag.
 [[nodiscard]] bool begins_with_tag(std::string_view bytes);
@@ -43,6 +43,6 @@ struct Game {
 
 // All of a game or nothing: its result, which all entries have, may be known at its end alone. `needed`: a FEN
 // without a move number is a fault.
-void read_game(std::string_view text, unsigned needed, const CommentSettings& settings, Game& game);
+void read_game(std::string_view text, unsigned required_parts, const CommentSettings& settings, Game& game);
 
 }  // namespace sparsepool::pgn

@@ -23,11 +23,11 @@ constexpr Bitboard file_of(std::size_t file) { return Bitboard{0x010101010101010
 constexpr Bitboard rank_of(std::size_t rank) { return Bitboard{0xFF} << (8 * rank); }
 
 Bitboard of_type(const Position& position, unsigned type) {
-    const Bitboard queens = position.straight() & position.slanted();
+    const Bitboard queens = position.orthogonal_sliders() & position.diagonal_sliders();
     switch (type) {
         case chess::kPawn: return position.pawns();
         case chess::kKnight: return position.knights();
-        case chess::kBishop: return position.slanted() & ~queens;
+        case chess::kBishop: return position.diagonal_sliders() & ~queens;
         case chess::kRook: return position.rooks();
         case chess::kQueen: return queens;
         default: return position.kings();
@@ -43,9 +43,10 @@ bool is_legal(const Position& position, Move move) {
 // The move of a piece, castling aside.
 Move plain_move(const Position& position, unsigned from, unsigned to, unsigned promotion) {
     const bool pawn = (position.pawns() & chess::bit_of(from)) != 0;
-    if (pawn && chess::promotes_next(position.side, from)) return make_move(MoveType::kPromotion, from, to, promotion);
+    if (pawn && chess::promotes_next(position.side, from))
+        return encode_move(MoveType::kPromotion, from, to, promotion);
     const bool passing = pawn && to == position.ep_square && ((from ^ to) & 7) != 0;
-    return make_move(passing ? MoveType::kEnPassant : MoveType::kNormal, from, to);
+    return encode_move(passing ? MoveType::kEnPassant : MoveType::kNormal, from, to);
 }
 
 // Squares among `from` whose piece of that type can legally move to `to`.
@@ -64,12 +65,12 @@ SanFault parse_castling(const Position& position, bool queen_side, Move& move) {
     const unsigned right = 2U * position.side + (queen_side ? 1U : 0U);
     if ((position.castling >> right & 1U) == 0) return SanFault::kIllegal;
     const unsigned king = chess::king_square(position, position.side);
-    move = make_move(MoveType::kCastling, king, position.castling_rook(right));
+    move = encode_move(MoveType::kCastling, king, position.castling_rook_square(right));
     const unsigned goal = (king & 56) + (queen_side ? 2U : 6U);
     for (unsigned square = std::min(king, goal); square <= std::max(king, goal); ++square) {
         Position there = position;  // the king on its way, maybe over its rook
-        there.lift(chess::bit_of(king) | chess::bit_of(square));
-        there.drop(chess::bit_of(square), 2U * chess::kKing + position.side);
+        there.remove_pieces(chess::bit_of(king) | chess::bit_of(square));
+        there.put_piece(chess::bit_of(square), 2U * chess::kKing + position.side);
         if (chess::king_is_attacked(there, position.side)) return SanFault::kIllegal;
     }
     return is_legal(position, move) ? SanFault::kNone : SanFault::kIllegal;

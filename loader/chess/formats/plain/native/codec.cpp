@@ -9,10 +9,10 @@
 namespace sparsepool::plain {
 namespace {
 
-class Lines final : public chess::SoughtUnits {
+class Lines final : public chess::ScannedUnits {
   public:
     [[nodiscard]] const char* word() const override { return "position"; }
-    [[nodiscard]] std::size_t end_of(std::string_view bytes, std::size_t begin) const override {
+    [[nodiscard]] std::size_t find_end(std::string_view bytes, std::size_t begin) const override {
         for (std::size_t at = bytes.find(kEnd, begin); at != std::string_view::npos; at = bytes.find(kEnd, at + 1)) {
             const std::string_view behind = bytes.substr(at + kEnd.size(), 2);
             if (behind.starts_with('\n')) return at + kEnd.size() + 1;
@@ -25,7 +25,7 @@ class Lines final : public chess::SoughtUnits {
 class Writer final : public chess::EntryWriter {
   public:
     [[nodiscard]] std::string add(const chess::Entry& entry) override {
-        if (const char* wrong = chess::why_no_result(entry)) return wrong;
+        if (const char* wrong = chess::find_result_problem(entry)) return wrong;
         count_changes(entry, 0, 65535);
         char fen[chess::kMaxFen];
         char move[chess::kMaxUci];
@@ -42,19 +42,19 @@ class Writer final : public chess::EntryWriter {
 
   private:
     void put(std::string_view name, std::string_view value) {
-        done_.insert(done_.end(), name.begin(), name.end());
-        done_.insert(done_.end(), value.begin(), value.end());
+        output_.insert(output_.end(), name.begin(), name.end());
+        output_.insert(output_.end(), value.begin(), value.end());
     }
 };
 
 class PlainCodec final : public chess::Codec {
   public:
     [[nodiscard]] const Units& units() const override { return units_; }
-    [[nodiscard]] const chess::SoughtUnits* sought() const override { return &units_; }
+    [[nodiscard]] const chess::ScannedUnits* scanned_units() const override { return &units_; }
     [[nodiscard]] bool is_text() const override { return true; }
     [[nodiscard]] std::unique_ptr<chess::Walk> walk(std::string_view bytes,
-                                                    const chess::Demands& demands) const override {
-        return std::make_unique<chess::UnitWalk>(simd::kernels<Kernels>().walk, bytes, demands);
+                                                    const chess::ReadOptions& options) const override {
+        return std::make_unique<chess::UnitWalk>(simd::kernels<Kernels>().walk, bytes, options);
     }
     [[nodiscard]] std::unique_ptr<chess::EntryWriter> make_writer() const override {
         return std::make_unique<Writer>();

@@ -6,8 +6,8 @@
 
 #include "chess/native/board/fen.h"
 #include "chess/native/files/walk.h"
+#include "chess/native/formats/pseudo_legal.h"
 #include "chess/native/formats/record_walk.h"
-#include "chess/native/formats/sound_moves.h"
 #include "common/utf8.h"
 
 namespace sparsepool::chess {
@@ -25,7 +25,7 @@ class Codec;
 namespace sparsepool::plain {
 
 inline constexpr std::string_view kEnd = "\ne";  // then a line's end
-inline constexpr std::size_t kShown = 40;        // letters of what is wrong
+inline constexpr std::size_t kMaxQuoted = 40;    // letters of what is wrong
 
 inline namespace SPARSEPOOL_ISA {
 
@@ -38,7 +38,7 @@ inline namespace SPARSEPOOL_ISA {
         fault = "expected the line '";
         fault += name;
         fault += "', got '";
-        fault += shown(line.substr(0, kShown));
+        fault += shown(line.substr(0, kMaxQuoted));
         fault += '\'';
         return {};
     }
@@ -56,22 +56,22 @@ inline namespace SPARSEPOOL_ISA {
     if (!good && fault.empty()) [[unlikely]] {
         fault = name;
         fault += " must be " + std::to_string(least) + " to " + std::to_string(most) + ", not '";
-        fault += shown(value.substr(0, kShown));
+        fault += shown(value.substr(0, kMaxQuoted));
         fault += '\'';
     }
     return number;
 }
 
 // Reads a position; `text` begins behind it then. What is wrong, or nothing.
-[[nodiscard]] inline std::string read_lines(std::string_view& text, unsigned needed, chess::Entry& entry) {
+[[nodiscard]] inline std::string read_lines(std::string_view& text, unsigned required_parts, chess::Entry& entry) {
     std::string fault;
     unsigned number = 0;  // which the ply says
     const std::string_view fen = take_value(text, "fen", fault);
     if (!fault.empty()) return fault;
-    fault = chess::parse_fen(fen, 4, entry.position, number, entry.lacks);
+    fault = chess::parse_fen(fen, 4, entry.position, number, entry.missing_parts);
     if (!fault.empty()) return fault;
-    entry.lacks = static_cast<std::uint8_t>(entry.lacks & ~unsigned{chess::kPlyPart});
-    if (const char* missing = chess::missing_fault(entry.lacks & needed)) return missing;
+    entry.missing_parts = static_cast<std::uint8_t>(entry.missing_parts & ~unsigned{chess::kPlyPart});
+    if (const char* missing = chess::describe_missing_part(entry.missing_parts & required_parts)) return missing;
     const std::string_view move = take_value(text, "move", fault);
     if (fault.empty()) fault = chess::parse_uci(move, entry.position, entry.move);
     entry.score = static_cast<std::int16_t>(take_number(text, "score", -32768, 32767, fault));
@@ -79,7 +79,7 @@ inline namespace SPARSEPOOL_ISA {
     entry.result = static_cast<std::int8_t>(take_number(text, "result", -1, 1, fault));
     if (fault.empty() && !take_value(text, "e", fault).empty()) fault = "expected the line 'e' alone";
     if (!fault.empty()) return fault;
-    const char* wrong = chess::find_move_fault(entry);
+    const char* wrong = chess::find_move_problem(entry);
     return wrong == nullptr ? std::string() : wrong;
 }
 
@@ -97,28 +97,28 @@ inline namespace SPARSEPOOL_ISA {
         return false;
     const std::string_view all(reinterpret_cast<const char*>(state.bytes.data()), state.bytes.size());
     while (true) {
-        std::string_view text = all.substr(state.at);
+        std::string_view text = all.substr(state.offset);
         while (!text.empty() && (text.front() == '\n' || text.front() == '\r')) text.remove_prefix(1);
         if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
         if (text.empty()) return false;
-        state.at = all.size() - text.size();
-        std::string wrong = read_lines(text, state.demands.needed, state.entry);
-        const chess::Illegal illegal = wrong.empty() ? chess::judged(state) : chess::meaning_of(wrong);
+        state.offset = all.size() - text.size();
+        std::string wrong = read_lines(text, state.options.required_parts, state.entry);
+        const chess::Illegal illegal = wrong.empty() ? chess::evaluate_legality(state) : chess::classify_problem(wrong);
         if (wrong.empty() && illegal == chess::Illegal::kNone) [[likely]] {
             ++state.units;
-            state.at = all.size() - text.size();
+            state.offset = all.size() - text.size();
             return true;
         }
-        if (wrong.empty()) wrong = chess::words_of(illegal);
-        if (!chess::may_leave_out(state.demands, illegal)) {
+        if (wrong.empty()) wrong = chess::describe(illegal);
+        if (!chess::can_skip(state.options, illegal)) {
             ++state.units;
             state.fault = std::move(wrong);
             state.cut = text.find(kEnd) == std::string_view::npos;
             return false;
         }
-        const std::size_t end = end_of_damage(all, state.at);
-        state.left_out.add_unit(illegal, wrong, state.at, state.units + 1, {state.at, end, state.units});
-        state.at = end;
+        const std::size_t end = end_of_damage(all, state.offset);
+        state.skipped.add_unit(illegal, wrong, state.offset, state.units + 1, {state.offset, end, state.units});
+        state.offset = end;
         ++state.units;
     }
 }

@@ -19,10 +19,10 @@ class Writer final : public chess::EntryWriter {
   public:
     [[nodiscard]] std::string add(const chess::Entry& entry) override {
         std::int16_t white_score = 0;
-        if (const char* wrong = chess::why_no_white_score(entry, white_score)) return wrong;
+        if (const char* wrong = chess::to_white_score(entry, white_score)) return wrong;
         count_unscored(entry);
         char line[chess::kMaxFen + 16];
-        char* end = chess::write_fen(entry.position, entry.ply / 2U + 1, line, chess::known_fields(entry));
+        char* end = chess::write_fen(entry.position, entry.ply / 2U + 1, line, chess::count_fen_fields(entry));
         end = std::ranges::copy(std::string_view(" | "), end).out;
         end = std::to_chars(end, end + 6, white_score).ptr;
         end = std::ranges::copy(std::string_view(" | "), end).out;
@@ -30,7 +30,7 @@ class Writer final : public chess::EntryWriter {
         const bool none = result == chess::kNoResult;
         end = std::ranges::copy(none ? std::string_view("*") : kResults.data()[result + 1], end).out;
         *end++ = '\n';
-        done_.insert(done_.end(), line, end);
+        output_.insert(output_.end(), line, end);
         ++entries_;
         return {};
     }
@@ -40,8 +40,8 @@ class Writer final : public chess::EntryWriter {
 class TextCodec final : public chess::LineCodec {
   public:
     [[nodiscard]] std::unique_ptr<chess::Walk> walk(std::string_view bytes,
-                                                    const chess::Demands& demands) const override {
-        return std::make_unique<chess::UnitWalk>(simd::kernels<Kernels>().walk, bytes, demands);
+                                                    const chess::ReadOptions& options) const override {
+        return std::make_unique<chess::UnitWalk>(simd::kernels<Kernels>().walk, bytes, options);
     }
     [[nodiscard]] std::unique_ptr<chess::EntryWriter> make_writer() const override {
         return std::make_unique<Writer>();

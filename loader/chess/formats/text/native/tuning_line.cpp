@@ -10,8 +10,8 @@
 namespace sparsepool::text {
 namespace {
 
-using chess::trimmed;
-using chess::with_quoted;
+using chess::expected_but_got;
+using chess::trim;
 
 constexpr std::size_t kNone = std::string_view::npos;
 constexpr std::string_view kDigits = "0123456789";
@@ -53,8 +53,8 @@ struct FenPart {
 [[nodiscard]] bool take_enclosed(std::string_view& text, char close, std::string_view& inside) {
     const std::size_t end = text.find(close, 1);
     if (end == kNone) return false;
-    inside = trimmed(text.substr(1, end - 1));
-    text = trimmed(text.substr(end + 1));
+    inside = trim(text.substr(1, end - 1));
+    text = trim(text.substr(end + 1));
     return true;
 }
 
@@ -85,8 +85,7 @@ struct Labels {
 [[nodiscard]] std::optional<int> read_bare_result(std::string_view operation) {
     const bool is_enclosed = operation.size() > 1 && ((operation.front() == '[' && operation.back() == ']') ||
                                                       (operation.front() == '"' && operation.back() == '"'));
-    return is_enclosed ? read_any_result(trimmed(operation.substr(1, operation.size() - 2)))
-                       : read_result_word(operation);
+    return is_enclosed ? read_any_result(trim(operation.substr(1, operation.size() - 2))) : read_result_word(operation);
 }
 
 // The operations of EPD. What is wrong, or nothing.
@@ -95,17 +94,17 @@ struct Labels {
     while (!text.empty()) {
         std::size_t end = 0;
         for (bool quoted = false; end < text.size() && (quoted || text[end] != ';'); ++end) quoted ^= text[end] == '"';
-        const std::string_view operation = trimmed(text.substr(0, end));
-        text = trimmed(text.substr(std::min(end + 1, text.size())));
+        const std::string_view operation = trim(text.substr(0, end));
+        text = trim(text.substr(std::min(end + 1, text.size())));
         const std::size_t space = std::min(operation.find_first_of(" \t\""), operation.size());
         const std::string_view code = operation.substr(0, space);
-        std::string_view operand = trimmed(operation.substr(space));
+        std::string_view operand = trim(operation.substr(space));
         if (operand.size() > 1 && operand.front() == '"' && operand.back() == '"')
-            operand = trimmed(operand.substr(1, operand.size() - 2));
+            operand = trim(operand.substr(1, operand.size() - 2));
         if (code.size() == 2 && code[0] == 'c' && is_number(code.substr(1))) {
             const std::optional<int> white = read_any_result(operand);
             if (!white && code == "c9")
-                return with_quoted("the result must be 1-0, 1/2-1/2 or 0-1, or 1.0, 0.5 or 0.0", operand);
+                return expected_but_got("the result must be 1-0, 1/2-1/2 or 0-1, or 1.0, 0.5 or 0.0", operand);
             if (white && labels.white && *labels.white != *white) return "two operations have different results";
             if (white) labels.white = white;
         } else if (code == "ce") {
@@ -113,7 +112,7 @@ struct Labels {
             const auto [stop, error] = std::from_chars(operand.data(), operand.data() + operand.size(), score);
             const bool is_whole = error == std::errc{} && stop == operand.data() + operand.size();
             if (!is_whole || score < -32000 || score > 32000)
-                return with_quoted("ce must be a whole number of centipawns from -32000 to 32000", operand);
+                return expected_but_got("ce must be a whole number of centipawns from -32000 to 32000", operand);
             labels.score = score;
         } else if ((code == "hmvc" || code == "fmvn") && is_number(operand)) {
             (code == "hmvc" ? labels.clock : labels.number) = operand;
@@ -129,39 +128,39 @@ struct Labels {
 // What stands behind a FEN. What is wrong, or nothing.
 [[nodiscard]] std::string read_labels(std::string_view text, Labels& labels) {
     const bool has_mark = text.starts_with(';') || text.starts_with('|');
-    if (has_mark) text = trimmed(text.substr(1));
+    if (has_mark) text = trim(text.substr(1));
     if (text.starts_with('[') || text.starts_with('"')) {
         const bool bracket = text.starts_with('[');
         std::string_view word;
         if (!take_enclosed(text, bracket ? ']' : '"', word)) return kForms;
         labels.white = read_any_result(word);
         if (!labels.white)
-            return with_quoted("the result must be 1-0, 1/2-1/2 or 0-1, or 1.0, 0.5 or 0.0 in brackets", word);
-        if (text.starts_with(';')) text = trimmed(text.substr(1));
-        return text.empty() ? std::string() : with_quoted("nothing stands behind the result", text);
+            return expected_but_got("the result must be 1-0, 1/2-1/2 or 0-1, or 1.0, 0.5 or 0.0 in brackets", word);
+        if (text.starts_with(';')) text = trim(text.substr(1));
+        return text.empty() ? std::string() : expected_but_got("nothing stands behind the result", text);
     }
     std::string_view word = text;
-    if (word.ends_with(';')) word = trimmed(word.substr(0, word.size() - 1));
+    if (word.ends_with(';')) word = trim(word.substr(0, word.size() - 1));
     labels.white = read_result_word(word);
     if (labels.white) return {};
     const std::optional<int> number = chess::read_result(word);
     if (!number) return has_mark || text.empty() ? std::string(kForms) : read_operations(text, labels);
     if (!has_mark) {
-        return with_quoted(
+        return expected_but_got(
             "a number without a mark may be White's result or the mover's: write White's in brackets, as [0.5]", word);
     }
     if (word.find('.') == kNone)
-        return with_quoted("a whole number may be a score or a result: write [0] or [1]", word);
+        return expected_but_got("a whole number may be a score or a result: write [0] or [1]", word);
     labels.white = number;
     return {};
 }
 
 }  // namespace
 
-std::string read_tuning_line(std::string_view line, unsigned needed, chess::Entry& entry) {
+std::string read_tuning_line(std::string_view line, unsigned required_parts, chess::Entry& entry) {
     const FenPart part = find_fen(line);
     Labels labels;
-    std::string wrong = read_labels(trimmed(line.substr(part.end)), labels);
+    std::string wrong = read_labels(trim(line.substr(part.end)), labels);
     if (!wrong.empty()) return wrong;
     std::string fen(line.substr(0, part.end));
     if (part.fields == 4 && !labels.clock.empty()) {
@@ -169,10 +168,10 @@ std::string read_tuning_line(std::string_view line, unsigned needed, chess::Entr
         fen += labels.clock;
         if (!labels.number.empty()) (fen += ' ') += labels.number;
     }
-    wrong = chess::read_fen(fen, needed, entry);
+    wrong = chess::read_fen(fen, required_parts, entry);
     if (!wrong.empty()) return wrong;
     entry.score = labels.score ? static_cast<std::int16_t>(*labels.score) : chess::kNoScore;
-    entry.result = chess::turned_result(*labels.white, entry.position.side);
+    entry.result = chess::result_for_side(*labels.white, entry.position.side);
     return {};
 }
 

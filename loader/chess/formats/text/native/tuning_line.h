@@ -14,6 +14,6 @@
 namespace sparsepool::text {
 
 // What is wrong with a line; nothing if the entry is what it says. Without an operation `ce` it has no score.
-[[nodiscard]] std::string read_tuning_line(std::string_view line, unsigned needed, chess::Entry& entry);
+[[nodiscard]] std::string read_tuning_line(std::string_view line, unsigned required_parts, chess::Entry& entry);
 
 }  // namespace sparsepool::text

@@ -7,8 +7,8 @@ namespace sparsepool::viriformat {
 namespace {
 
 class Writer final : public chess::WordGameWriter {
-    [[nodiscard]] const char* why_no_start(const chess::Entry& entry) const override {
-        return chess::why_no_marlin_board(entry.position);
+    [[nodiscard]] const char* find_start_problem(const chess::Entry& entry) const override {
+        return chess::find_marlin_board_problem(entry.position);
     }
 
     void put_header(std::vector<std::uint8_t>& bytes, const chess::Entry& entry) const override {

@@ -23,16 +23,16 @@ inline namespace SPARSEPOOL_ISA {
 struct Game {
     static constexpr std::size_t kHeader = chess::kMarlinBytes;
 
-    [[nodiscard]] static const char* read_header(const std::uint8_t* bytes, unsigned needed, chess::Entry& entry,
-                                                 std::int8_t& white_result) {
-        return chess::read_marlin_board(bytes, needed, entry, white_result);
+    [[nodiscard]] static const char* read_header(const std::uint8_t* bytes, unsigned required_parts,
+                                                 chess::Entry& entry, std::int8_t& white_result) {
+        return chess::read_marlin_board(bytes, required_parts, entry, white_result);
     }
 
     [[nodiscard]] static const char* read_move(std::uint16_t word, const chess::Position&, chess::Move& move) {
         constexpr chess::MoveType kTypes[] = {chess::MoveType::kNormal, chess::MoveType::kEnPassant,
                                               chess::MoveType::kCastling, chess::MoveType::kPromotion};
         const unsigned promotion = word >> 12 & 3U;
-        move = chess::make_move(kTypes[word >> 14], word & 63U, word >> 6 & 63U, promotion);
+        move = chess::encode_move(kTypes[word >> 14], word & 63U, word >> 6 & 63U, promotion);
         if (promotion != 0 && move.type() != chess::MoveType::kPromotion) [[unlikely]]
             return "a promotion's piece of a move that is none";
         return nullptr;

@@ -9,8 +9,8 @@ namespace sparsepool::chess {
 
 inline namespace SPARSEPOOL_ISA {
 
-inline constexpr std::uint32_t kMostPawns = 16;
-inline constexpr std::uint32_t kMostPairs = kMostPawns * (kMostPawns - 1) / 2;
+inline constexpr std::uint32_t kMaxPawnScore = 16;
+inline constexpr std::uint32_t kMostPairs = kMaxPawnScore * (kMaxPawnScore - 1) / 2;
 
 // Pairs as bytes, 16 * number of the first pawn + number of the second, ascending.
 struct PawnPairs {

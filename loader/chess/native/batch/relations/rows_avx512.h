@@ -83,7 +83,7 @@ struct RelatedPieces {
     bool find(const FeatureSet& set, const Record& record, std::uint8_t own_view, std::uint8_t opponent_view) {
         const RelationBoard board(record);
         const Bitboard pawns = set.pawn_pairs ? board.types[kPawn] : 0;
-        if (count_squares(record.occupied) > 32 || count_squares(pawns) > kMostPawns) return false;
+        if (count_squares(record.occupied) > 32 || count_squares(pawns) > kMaxPawnScore) return false;
         views[0] = RelationView(own_view);
         views[1] = RelationView(opponent_view);
         attacks.find(*set.threats, board, views);

@@ -151,7 +151,7 @@ def test_steps_have_the_bits_of_the_cpus(
             addends = [Addend(place, gradient, None) for place, gradient in zip(places, gradients, strict=True)]
             old = parameter.data if in_place else parameter.data.clone()
             optimizer.take_norm(float(step), size)
-            optimizer.fold_and_step(parameter, old, addends, scale=0.25)
+            optimizer.reduce_and_step(parameter, old, addends, scale=0.25)
         return bits(parameter.data, *state_of(optimizer, parameter))
 
     wanted = stepped()
@@ -176,9 +176,9 @@ def test_steps_of_a_table_have_the_bits_of_the_cpus(
             there = [
                 Addend(0, g, each.touched, numbers) for g, each, numbers in zip(gradients, full, lists, strict=True)
             ]
-            addends = [replace(each, place=p) for p, each in zip(places, there if compact else full, strict=True)]
+            addends = [replace(each, leaf=p) for p, each in zip(places, there if compact else full, strict=True)]
             optimizer.take_norm(float(step), rows * columns)
-            optimizer.fold_and_step(parameter, parameter.data.clone(), addends, first_row=first_row, scale=0.25)
+            optimizer.reduce_and_step(parameter, parameter.data.clone(), addends, first_row=first_row, scale=0.25)
         return bits(parameter.data, *state_of(optimizer, parameter))
 
     wanted = stepped(compact=False)

@@ -8,7 +8,7 @@
 #include "chess/formats/binpack/native/entries/lane.h"
 #include "chess/formats/binpack/native/entries/stem.h"
 #include "chess/native/board/rules.h"
-#include "chess/native/formats/sound_moves.h"
+#include "chess/native/formats/pseudo_legal.h"
 
 namespace sparsepool::binpack {
 
@@ -71,7 +71,7 @@ enum class Next : std::uint64_t { kNone, kWhole, kToRead, kLeftOut };
     if (state.payload.size() < begin + kSmallestChain) return Next::kNone;
     const std::uint8_t* bytes = state.payload.data() + begin;
     state.stem = begin;
-    state.number = 0;
+    state.entry_index = 0;
     state.fault = read_stem(bytes, state.entry);
     if (state.fault != Fault::kNone) return Next::kNone;
     ++state.chains;
@@ -81,9 +81,9 @@ enum class Next : std::uint64_t { kNone, kWhole, kToRead, kLeftOut };
 }
 
 // Whether the walk goes on behind the entry, which is illegal and counted then.
-[[nodiscard, gnu::noinline, gnu::cold]] inline bool leaves_out(ChunkState& state, chess::Illegal illegal) {
-    if (state.demands.on_illegal == chess::OnIllegal::kLeaveOut) {
-        state.left_out->add_entry(illegal, words_of(illegal), state.before + state.stem, state.number);
+[[nodiscard, gnu::noinline, gnu::cold]] inline bool skip_or_stop(ChunkState& state, chess::Illegal illegal) {
+    if (state.options.on_illegal == chess::OnIllegal::kSkip) {
+        state.skipped->add_entry(illegal, describe(illegal), state.before + state.stem, state.entry_index);
         return true;
     }
     state.illegal = illegal;
@@ -91,15 +91,15 @@ enum class Next : std::uint64_t { kNone, kWhole, kToRead, kLeftOut };
     return false;
 }
 
-[[nodiscard]] inline bool pass_over_chain(ChunkState& state, chess::Illegal illegal);
+[[nodiscard]] inline bool skip_chain(ChunkState& state, chess::Illegal illegal);
 
 // What is illegal about a chain's first entry. Unless every entry is judged (`next_entry`), its position is.
 [[nodiscard]] inline chess::Illegal judge_first(const ChunkState& state) {
     chess::Illegal illegal = chess::Illegal::kNone;
-    if (state.demands.on_illegal != chess::OnIllegal::kKeep && !state.demands.every)
+    if (state.options.on_illegal != chess::OnIllegal::kKeep && !state.options.every_position)
         illegal = chess::find_illegal(state.entry.position);
     const bool has_fault =
-        illegal == chess::Illegal::kNone && state.demands.judges_moves && find_move_fault(state.entry) != nullptr;
+        illegal == chess::Illegal::kNone && state.options.checks_moves && find_move_problem(state.entry) != nullptr;
     return has_fault ? chess::Illegal::kMove : illegal;
 }
 
@@ -115,7 +115,7 @@ enum class Next : std::uint64_t { kNone, kWhole, kToRead, kLeftOut };
             state.fault = Fault::kIllegal;
             return Next::kNone;
         }
-        if (!pass_over_chain(state, illegal)) return Next::kNone;
+        if (!skip_chain(state, illegal)) return Next::kNone;
     }
     return Next::kNone;
 }
@@ -128,7 +128,7 @@ enum class Next : std::uint64_t { kNone, kWhole, kToRead, kLeftOut };
 
 // An entry with others behind it: without its move their text can't be read.
 [[nodiscard, gnu::noinline]] inline Next judge_middle(ChunkState& state) {
-    if (!state.demands.judges_moves || find_move_fault(state.entry) == nullptr) return Next::kWhole;
+    if (!state.options.checks_moves || find_move_problem(state.entry) == nullptr) return Next::kWhole;
     state.illegal = chess::Illegal::kMove;
     state.fault = Fault::kIllegal;
     return Next::kNone;
@@ -136,8 +136,8 @@ enum class Next : std::uint64_t { kNone, kWhole, kToRead, kLeftOut };
 
 // The last entry of a chain is read: nothing plays its move.
 [[nodiscard, gnu::noinline]] inline Next end_chain(ChunkState& state) {
-    if (!state.demands.judges_moves || find_move_fault(state.entry) == nullptr) return Next::kWhole;
-    return leaves_out(state, chess::Illegal::kMove) ? Next::kLeftOut : Next::kNone;
+    if (!state.options.checks_moves || find_move_problem(state.entry) == nullptr) return Next::kWhole;
+    return skip_or_stop(state, chess::Illegal::kMove) ? Next::kLeftOut : Next::kNone;
 }
 
 [[nodiscard, gnu::always_inline]] inline Next begin_entry(ChunkState& state) {
@@ -145,7 +145,7 @@ enum class Next : std::uint64_t { kNone, kWhole, kToRead, kLeftOut };
         return Next::kNone;
     if (state.followers == 0) [[unlikely]]
         return begin_chain(state);
-    ++state.number;
+    ++state.entry_index;
     --state.followers;
     const chess::MoveFault fault = chess::play(state.entry.position, state.entry.move);
     if (fault == chess::MoveFault::kNone) [[likely]]
@@ -177,17 +177,17 @@ enum class Next : std::uint64_t { kNone, kWhole, kToRead, kLeftOut };
                                                           unsigned index, unsigned count) {
     if (reading.type == chess::kPawn) {
         const unsigned to = chess::nth_square(reading.targets, index / 4);
-        return make_move(chess::MoveType::kPromotion, reading.from, to, index % 4);
+        return encode_move(chess::MoveType::kPromotion, reading.from, to, index % 4);
     }
     const bool queen_side = index == count && (own_castling(position) & 2) != 0;
     const unsigned base = position.side == chess::kWhite ? 0 : 56;
-    return make_move(chess::MoveType::kCastling, base + chess::kE1, base + (queen_side ? chess::kA1 : chess::kH1));
+    return encode_move(chess::MoveType::kCastling, base + chess::kE1, base + (queen_side ? chess::kA1 : chess::kH1));
 }
 
 [[nodiscard]] inline Fault read_target(const chess::Position& position, Reading& reading, chess::Move& move) {
     const bool pawn = reading.type == chess::kPawn;
     const bool promotes = pawn & chess::promotes_next(position.side, reading.from);
-    const unsigned rights = own_castling(position) & static_cast<unsigned>(chess::kManners.data()[reading.type].king);
+    const unsigned rights = own_castling(position) & static_cast<unsigned>(chess::kMovements.data()[reading.type].king);
     const unsigned count = chess::count_squares(reading.targets);
     const unsigned all = (count << (promotes ? 2 : 0)) + (rights & 1) + (rights >> 1);
     const unsigned index = reading.take(index_bits(all));
@@ -199,7 +199,7 @@ enum class Next : std::uint64_t { kNone, kWhole, kToRead, kLeftOut };
     }
     const unsigned to = chess::nth_square(reading.targets, index);
     const bool passing = pawn & (to == position.ep_square);
-    move = make_move(passing ? chess::MoveType::kEnPassant : chess::MoveType::kNormal, reading.from, to);
+    move = encode_move(passing ? chess::MoveType::kEnPassant : chess::MoveType::kNormal, reading.from, to);
     return Fault::kNone;
 }
 
@@ -243,7 +243,7 @@ enum class Next : std::uint64_t { kNone, kWhole, kToRead, kLeftOut };
         return Next::kNone;
     entry.move = move;
     entry.score = score;
-    entry.ply = chess::one_more(entry.ply);
+    entry.ply = chess::saturating_increment(entry.ply);
     entry.result = static_cast<std::int8_t>(-entry.result);
     if (state.followers == 0) [[unlikely]]
         return end_chain(state);
@@ -264,22 +264,22 @@ enum class Next : std::uint64_t { kNone, kWhole, kToRead, kLeftOut };
     return next == Next::kWhole;
 }
 
-[[nodiscard]] inline bool pass_over_chain(ChunkState& state, chess::Illegal illegal) {
-    bool goes_on = leaves_out(state, illegal);
-    const bool judges_moves = std::exchange(state.demands.judges_moves, false);  // none is counted twice
-    while (goes_on && state.followers != 0) goes_on = read_next(state) && leaves_out(state, illegal);
-    state.demands.judges_moves = judges_moves;
+[[nodiscard]] inline bool skip_chain(ChunkState& state, chess::Illegal illegal) {
+    bool goes_on = skip_or_stop(state, illegal);
+    const bool checks_moves = std::exchange(state.options.checks_moves, false);  // none is counted twice
+    while (goes_on && state.followers != 0) goes_on = read_next(state) && skip_or_stop(state, illegal);
+    state.options.checks_moves = checks_moves;
     return goes_on;
 }
 
 // Steps to the next entry; false at the end of the payload or at a fault. After either it stays false.
 [[nodiscard]] inline bool next_entry(ChunkState& state) {
     while (read_next(state)) {
-        if (state.demands.on_illegal == chess::OnIllegal::kKeep || !state.demands.every) return true;
+        if (state.options.on_illegal == chess::OnIllegal::kKeep || !state.options.every_position) return true;
         const chess::Illegal illegal = chess::find_illegal(state.entry.position);
         if (illegal == chess::Illegal::kNone) [[likely]]
             return true;
-        if (!leaves_out(state, illegal)) return false;
+        if (!skip_or_stop(state, illegal)) return false;
     }
     return false;
 }

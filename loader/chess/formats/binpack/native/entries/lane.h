@@ -18,12 +18,12 @@ struct ChunkState {
     std::uint64_t bit = 0;                           // where the next thing to read begins
     std::uint64_t stem = 0;                          // offset of the current chain in the payload
     std::uint32_t followers = 0;                     // entries of the current chain still to come
-    std::uint32_t number = 0;                        // of the current entry within its chain, the stem is 0
+    std::uint32_t entry_index = 0;                   // of the current entry within its chain; the stem is 0
     std::uint32_t chains = 0;                        // begun so far
-    Fault fault = Fault::kNone;                      // then `number` is that of the first entry not delivered
+    Fault fault = Fault::kNone;                      // then `entry_index` is that of the first entry not delivered
     chess::Illegal illegal = chess::Illegal::kNone;  // if that is the fault
-    chess::Demands demands;
-    chess::LeftOutTally* left_out = nullptr;  // of whoever walks
+    chess::ReadOptions options;
+    chess::SkippedTally* skipped = nullptr;  // of whoever walks
     chess::Entry entry;
 };
 

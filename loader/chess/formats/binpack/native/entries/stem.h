@@ -32,11 +32,11 @@ inline namespace SPARSEPOOL_ISA {
         }
         case kWhiteRookRight:
             position.castling |= square == chess::kA1 ? chess::kWhiteQueenSide : chess::kWhiteKingSide;
-            if (square != chess::kA1) position.set_castling_rook(0, square & 7);
+            if (square != chess::kA1) position.set_castling_rook_file(0, square & 7);
             return 2 * chess::kRook;
         case kBlackRookRight:
             position.castling |= square == chess::kA8 ? chess::kBlackQueenSide : chess::kBlackKingSide;
-            if (square != chess::kA8) position.set_castling_rook(2, square & 7);
+            if (square != chess::kA8) position.set_castling_rook_file(2, square & 7);
             return 2 * chess::kRook + 1;
         default:  // kBlackKingToMove
             position.side = chess::kBlack;
@@ -62,8 +62,8 @@ inline namespace SPARSEPOOL_ISA {
     for (chess::Bitboard rest = position.planes[2] & position.planes[3]; rest != 0; rest &= rest - 1) {
         const unsigned square = chess::first_square(rest);
         const unsigned code = unpack_piece(position, position.code_at(square), square, fault);
-        position.lift(chess::bit_of(square));
-        position.drop(chess::bit_of(square), code);
+        position.remove_pieces(chess::bit_of(square));
+        position.put_piece(chess::bit_of(square), code);
     }
     return chess::has_one_king_each(position) ? fault : Fault::kBadKings;
 }

@@ -11,7 +11,7 @@ namespace {
 
 using chess::Bitboard;
 
-void put_big_endian16(std::vector<std::uint8_t>& bytes, unsigned value) {
+void append_big_endian16(std::vector<std::uint8_t>& bytes, unsigned value) {
     bytes.push_back(static_cast<std::uint8_t>(value >> 8));
     bytes.push_back(static_cast<std::uint8_t>(value));
 }
@@ -64,15 +64,15 @@ unsigned packed_code(const chess::Position& position, unsigned code, unsigned sq
 
 }  // namespace
 
-std::string why_no_stem(const chess::Entry& entry) {
-    if (const char* wrong = chess::why_no_result(entry)) return wrong;
+std::string find_stem_problem(const chess::Entry& entry) {
+    if (const char* wrong = chess::find_result_problem(entry)) return wrong;
     if (entry.ply > kMaxStemPly) return "ply at the start of a chain must be at most 16383";
     if (!castling_fits(entry.position)) return "castling right without a rook in its corner can't be stored";
     if (!ep_square_fits(entry.position)) return "en-passant square without a pawn that passed it can't be stored";
     return {};
 }
 
-void put_stem(std::vector<std::uint8_t>& bytes, const chess::Entry& entry) {
+void append_stem(std::vector<std::uint8_t>& bytes, const chess::Entry& entry) {
     const chess::Position& position = entry.position;
     const Bitboard occupied = position.occupied;
     for (int shift = 56; shift >= 0; shift -= 8) bytes.push_back(static_cast<std::uint8_t>(occupied >> shift));
@@ -84,10 +84,10 @@ void put_stem(std::vector<std::uint8_t>& bytes, const chess::Entry& entry) {
         packed[index / 2] = static_cast<std::uint8_t>(packed[index / 2] | code << (4 * (index % 2)));
     }
     bytes.insert(bytes.end(), std::begin(packed), std::end(packed));
-    put_big_endian16(bytes, entry.move.word);
-    put_big_endian16(bytes, zigzag(entry.score));
-    put_big_endian16(bytes, entry.ply | unsigned{zigzag(entry.result)} << 14);
-    put_big_endian16(bytes, position.rule50);
+    append_big_endian16(bytes, entry.move.word);
+    append_big_endian16(bytes, zigzag(entry.score));
+    append_big_endian16(bytes, entry.ply | unsigned{zigzag(entry.result)} << 14);
+    append_big_endian16(bytes, position.rule50);
 }
 
 }  // namespace sparsepool::binpack

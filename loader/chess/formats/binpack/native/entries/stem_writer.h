@@ -10,9 +10,9 @@
 namespace sparsepool::binpack {
 
 // Why the format can't hold the entry as the first of a chain; empty if it can.
-[[nodiscard]] std::string why_no_stem(const chess::Entry& entry);
+[[nodiscard]] std::string find_stem_problem(const chess::Entry& entry);
 
 // Appends the 32 bytes.
-void put_stem(std::vector<std::uint8_t>& bytes, const chess::Entry& entry);
+void append_stem(std::vector<std::uint8_t>& bytes, const chess::Entry& entry);
 
 }  // namespace sparsepool::binpack

@@ -11,12 +11,12 @@
 namespace sparsepool::chess {
 
 // A piece of what comes out of a pipe, in memory: whole units, or what is left at the end.
-class HeldFile final : public EntryFile {
+class MemoryFile final : public EntryFile {
   public:
     // `begin`, `first_unit`: bytes and units before the piece.
-    HeldFile(std::string name, const Codec& codec, const Demands& demands, std::string bytes, std::uint64_t begin,
-             std::uint64_t first_unit, std::string header)
-        : EntryFile(std::move(name), std::nullopt, bytes.size(), codec, demands, std::move(header)),
+    MemoryFile(std::string name, const Codec& codec, const ReadOptions& options, std::string bytes, std::uint64_t begin,
+               std::uint64_t first_unit, std::string header)
+        : EntryFile(std::move(name), std::nullopt, bytes.size(), codec, options, std::move(header)),
           bytes_(std::move(bytes)),
           begin_(begin),
           first_unit_(first_unit) {}

@@ -1,4 +1,4 @@
-#include "chess/native/pipe/held_file.h"
+#include "chess/native/pipe/memory_file.h"
 
 #include "chess/native/files/unit_file.h"
 
@@ -7,9 +7,9 @@ namespace {
 
 constexpr std::uint64_t kPiece = PlainUnitFile::kPiece;
 
-std::size_t units_of_a_piece(const SoughtUnits& units, std::string_view bytes) {
-    std::size_t end = units.end_of(bytes, 0);
-    while (end != std::string_view::npos && end < kPiece) end = units.end_of(bytes, end);
+std::size_t units_of_a_piece(const ScannedUnits& units, std::string_view bytes) {
+    std::size_t end = units.find_end(bytes, 0);
+    while (end != std::string_view::npos && end < kPiece) end = units.find_end(bytes, end);
     return end == std::string_view::npos ? 0 : end;
 }
 
@@ -21,14 +21,15 @@ std::size_t lines_of_a_piece(std::string_view bytes, std::uint64_t begin) {
 
 }  // namespace
 
-stream::SourceFault HeldFile::fault_of(std::size_t, const Piece& read, const Damage& damage) const {
-    return {path_, read.begin + damage.offset, words_of(read.first_unit + damage.unit) + damage.reason};
+stream::SourceFault MemoryFile::fault_of(std::size_t, const Piece& read, const Damage& damage) const {
+    return {path_, read.begin + damage.offset, describe(read.first_unit + damage.unit) + damage.reason};
 }
 
-std::shared_ptr<const EntryFile> Codec::hold(std::string name, const Demands& demands, std::string bytes,
-                                             std::uint64_t begin, std::uint64_t first_unit, std::string header) const {
-    return std::make_shared<HeldFile>(std::move(name), *this, demands, std::move(bytes), begin, first_unit,
-                                      std::move(header));
+std::shared_ptr<const EntryFile> Codec::open_in_memory(std::string name, const ReadOptions& options, std::string bytes,
+                                                       std::uint64_t begin, std::uint64_t first_unit,
+                                                       std::string header) const {
+    return std::make_shared<MemoryFile>(std::move(name), *this, options, std::move(bytes), begin, first_unit,
+                                        std::move(header));
 }
 
 std::size_t Codec::first_piece(std::string_view bytes, std::uint64_t begin, bool last) const {
@@ -36,8 +37,8 @@ std::size_t Codec::first_piece(std::string_view bytes, std::uint64_t begin, bool
     if (const std::size_t unit = unit_bytes()) {
         const std::size_t piece = kPiece / unit * unit;
         end = bytes.size() >= piece ? piece : 0;
-    } else if (const SoughtUnits* sought_units = sought()) {
-        end = units_of_a_piece(*sought_units, bytes);
+    } else if (const ScannedUnits* scanned = scanned_units()) {
+        end = units_of_a_piece(*scanned, bytes);
     } else {
         end = lines_of_a_piece(bytes, begin);
     }

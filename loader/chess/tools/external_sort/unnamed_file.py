@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self
 
 
-class NamelessFile:
+class UnnamedFile:
     """A temporary file that is written at its end and read anywhere. A context manager. Raises OSError, which names the
     folder."""
 

@@ -15,7 +15,7 @@ from pool.kernels.fold import Addend, Touched, union
 _NONE: Touched = np.zeros(0, np.uint32)
 
 
-class CarryOver(Protocol):
+class UnchangedRows(Protocol):
     """Copies one parameter part's unchanged numbers to the next version."""
 
     def ahead(self, version: int, /) -> None:
@@ -39,7 +39,7 @@ class CarryOver(Protocol):
         written them."""
 
 
-class StepsInPlace:
+class CopyAllRows:
     """Copies for an optimizer that changes weights in place, as torch's do: the new version is a copy of the old one
     before it steps."""
 
@@ -65,7 +65,7 @@ class StepsInPlace:
         self._equal = False
 
 
-class WritesAll:
+class CopyWithoutGradient:
     """Copies for an optimizer of ours that reads the old version and writes all of the new one. Nothing has to be
     copied unless there is no gradient."""
 
@@ -88,7 +88,7 @@ class WritesAll:
         pass
 
 
-class WritesTouchedRows:
+class CopyUntouchedRows:
     """Copies for an optimizer that writes only the rows of a table that the gradients define.
 
     The two versions differ in the rows that the step before has written. These are copied early; or, once the gradients

@@ -8,9 +8,9 @@ from typing import Any
 from loader.files.work_file import WorkFile
 
 
-class KeptFile:
+class ResumableFile:
     """Bytes in a work file (OUT.part), appended and committed together with the command's state. Has the interface of
-    `NamelessFile`."""
+    `UnnamedFile`."""
 
     def __init__(self, work: WorkFile) -> None:
         self._work = work

@@ -17,7 +17,7 @@ _HIDDEN_NBYTES = 20  # size of Hidden in stacks.cuh
 MOST_OUTPUTS = 64  # of a layer; wider ones are computed bucket by bucket by a library
 
 
-class Kind(IntEnum):
+class LayerActivation(IntEnum):
     """Activations of a layer's outputs y. All are clipped to 0 .. highest."""
 
     CRELU = 0  # y
@@ -26,27 +26,27 @@ class Kind(IntEnum):
 
 
 @dataclass(frozen=True)
-class Hidden:
+class HiddenLayer:
     """Describes a hidden layer. Only its first `active` outputs have activations."""
 
     outputs: int
     active: int
-    kind: Kind
+    kind: LayerActivation
     square: float = 1.0
 
     @property
     def activations(self) -> int:
         """The number of inputs that this layer gives to the next one."""
-        return 2 * self.active if self.kind == Kind.BOTH else self.active
+        return 2 * self.active if self.kind == LayerActivation.BOTH else self.active
 
 
 @dataclass(frozen=True, eq=False)
-class StackForm:
+class CudaStackSpec:
     """Describes the layers of a stack: the hidden layers, then a layer with one output. The first of them is the wide
     one, whose inputs are the first layer's activations. Compared by identity, as launches cache what they need of a
     form."""
 
-    hidden: tuple[Hidden, ...]
+    hidden: tuple[HiddenLayer, ...]
     highest: float = 1.0
     all_activations: bool = False  # the last layer sees all hidden layers' activations, else those of the last one
     skip: int = 0  # first layer's outputs added to the result: 1: its last; 2: its last but one minus its last
@@ -70,7 +70,7 @@ class StackForm:
         return self._begins[-1]
 
     @property
-    def serves(self) -> bool:
+    def supports(self) -> bool:
         """Whether the kernels can compute stacks of this form."""
         return len(self.hidden) <= MOST_HIDDEN and max(self.outputs) <= MOST_OUTPUTS
 
@@ -105,7 +105,7 @@ class StackForm:
         return [0, *accumulate(-(-layer.outputs // 4) * 4 for layer in self.hidden)]
 
 
-def borders_of(borders: Sequence[int]) -> bytes:
+def pack_borders(borders: Sequence[int]) -> bytes:
     """Returns the first sample of each bucket, and the end of the last, as the bytes of the structure in
     borders.cuh."""
     return structure(at=(UInt32, borders))

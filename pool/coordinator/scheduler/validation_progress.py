@@ -12,14 +12,14 @@ from collections.abc import Iterator, Sequence, Set
 from loader.stream.interface import Cursor
 from pool.checkpoint.plateau import Plateau
 from pool.checkpoint.validations import Validation, Validations
-from pool.coordinator.scheduler.actions import Collect, Measure, ReduceRates, Validated
-from pool.coordinator.scheduler.ring import RingBook
+from pool.coordinator.scheduler.actions import CollectArrays, FinishValidation, ReduceRates, SaveValidation
+from pool.coordinator.scheduler.ring import RingState
 from pool.coordinator.scheduler.rules import Rules
 
 START = Cursor()
 
 
-class ValidationBook:
+class ValidationProgress:
     """Keeps the validation that is in progress, and the results of all before it."""
 
     def __init__(self, rules: Rules, generation: int, known: Validations, plateaus: Sequence[Plateau]) -> None:
@@ -29,7 +29,7 @@ class ValidationBook:
         self._rules = rules
         self.known = known
         self._plateaus = list(plateaus) or [Plateau()] * rules.members
-        self.ring = RingBook(START, generation)
+        self.ring = RingState(START, generation)
         self._workers: dict[int, int] = {}  # batch in work -> index of its worker
         self._losses: dict[int, tuple[float, ...]] = {}  # finished batch -> losses, one for each member
 
@@ -53,7 +53,7 @@ class ValidationBook:
         """Takes validation batches back from a dead worker, so that they are assigned again."""
         self._workers = {batch: index for batch, index in self._workers.items() if index != worker}
 
-    def finished(self, batch: int, losses: tuple[float, ...]) -> Iterator[Collect]:
+    def finished(self, batch: int, losses: tuple[float, ...]) -> Iterator[CollectArrays]:
         """Takes the losses of a validation batch, one for each member. Yields the action that collects the arrays that
         its worker has left for metrics. Ignores a batch that is not being computed."""
         worker = self._workers.pop(batch, None)
@@ -61,9 +61,9 @@ class ValidationBook:
             return
         self._losses[batch] = losses
         if self._rules.collects:
-            yield Collect(batch, worker)
+            yield CollectArrays(batch, worker)
 
-    def advance(self, step: int) -> Iterator[Measure]:
+    def advance(self, step: int) -> Iterator[FinishValidation]:
         """Frees the ring slots of validation batches that are finished. When all are, yields the action that makes the
         validation's result, and begins the stream anew for the next validation."""
         done = self.ring.freed
@@ -74,9 +74,9 @@ class ValidationBook:
             losses = [self._losses[batch] for batch in range(done)]
             self._losses.clear()
             self.ring.rewind(START)
-            yield Measure(step, tuple(map(self._rules.validation.mean, zip(*losses, strict=True))))
+            yield FinishValidation(step, tuple(map(self._rules.validation.mean, zip(*losses, strict=True))))
 
-    def measured(self, validations: Sequence[Validation], training: Set[int]) -> Iterator[ReduceRates | Validated]:
+    def measured(self, validations: Sequence[Validation], training: Set[int]) -> Iterator[ReduceRates | SaveValidation]:
         """Takes the result of a validation, one for each member (network of an ensemble). The version counts as
         validated from now on.
 
@@ -94,4 +94,4 @@ class ValidationBook:
                     on_plateau[member] = rule
         if on_plateau:
             yield ReduceRates(validations[0].step, on_plateau)
-        yield Validated(self.known, tuple(self._plateaus))
+        yield SaveValidation(self.known, tuple(self._plateaus))

@@ -1,10 +1,10 @@
-#include "chess/native/files/left_out.h"
+#include "chess/native/files/skipped.h"
 
 #include <algorithm>
 
 namespace sparsepool::chess {
 
-LeftOutTally::Kind& LeftOutTally::kind_of(Illegal illegal, std::string_view reason, std::uint64_t offset,
+SkippedTally::Kind& SkippedTally::kind_of(Illegal illegal, std::string_view reason, std::uint64_t offset,
                                           std::uint64_t unit) {
     Kind& kind = kinds.at(static_cast<std::size_t>(illegal));
     if (kind.reason.empty()) {
@@ -15,12 +15,12 @@ LeftOutTally::Kind& LeftOutTally::kind_of(Illegal illegal, std::string_view reas
     return kind;
 }
 
-void LeftOutTally::add_entry(Illegal illegal, std::string_view reason, std::uint64_t offset, std::uint64_t unit) {
+void SkippedTally::add_entry(Illegal illegal, std::string_view reason, std::uint64_t offset, std::uint64_t unit) {
     ++kind_of(illegal, reason, offset, unit).entries;
     cuts_units = true;
 }
 
-void LeftOutTally::add_unit(Illegal illegal, std::string_view reason, std::uint64_t offset, std::uint64_t unit,
+void SkippedTally::add_unit(Illegal illegal, std::string_view reason, std::uint64_t offset, std::uint64_t unit,
                             const Extent& extent, std::uint64_t entries) {
     Kind& kind = kind_of(illegal, reason, offset, unit);
     kind.entries += entries;
@@ -28,7 +28,7 @@ void LeftOutTally::add_unit(Illegal illegal, std::string_view reason, std::uint6
     extents.push_back(extent);
 }
 
-bool LeftOutTally::is_empty() const {
+bool SkippedTally::is_empty() const {
     return std::ranges::all_of(kinds, [](const Kind& kind) { return kind.reason.empty(); });
 }
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from pool.coordinator.update.changed_rows import ChangedRows
-from pool.coordinator.update.copy_over import CarryOver, StepsInPlace, WritesTouchedRows
+from pool.coordinator.update.unchanged_rows import CopyAllRows, CopyUntouchedRows, UnchangedRows
 from pool.exchange.host.coordinator import HostPiece
 from pool.kernels.fold import Addend
 
@@ -30,7 +30,7 @@ def test_the_next_version_is_the_same_copied_ahead_or_not(kind: str, seed: int) 
     draw, rng = random.Random(seed), np.random.default_rng(seed)
     changes = ChangedRows(FIRST + ROWS, copies=1)
     memory = Memory()
-    carry: CarryOver = WritesTouchedRows(memory, ROWS, changes) if kind == "touched rows" else StepsInPlace(memory)
+    carry: UnchangedRows = CopyUntouchedRows(memory, ROWS, changes) if kind == "touched rows" else CopyAllRows(memory)
     marked = np.zeros(FIRST + ROWS, bool)
     carry.forget()
     for step in range(STEPS):

@@ -19,7 +19,7 @@ struct Extent {
 };
 
 // Counts what a walk has left out, by kind: an Illegal, or kNone of what can't be read.
-struct LeftOutTally {
+struct SkippedTally {
     struct Kind {
         std::uint64_t entries = 0;
         std::uint64_t units = 0;   // of these, whole ones

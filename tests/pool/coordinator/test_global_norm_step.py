@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from pool.coordinator.update.sum_then_step import SumThenStep, WholeStep
+from pool.coordinator.update.sum_then_step import GlobalNormStep, SumThenStep
 from pool.optim import RangerLite
 
 
@@ -38,5 +38,5 @@ def test_the_norm_told_is_that_of_the_clipped_gradient(
     if clip_value is not None:
         clipped.clamp_(-clip_value, clip_value)
     buckets = [Bucket(total, clip_value) for total in totals]
-    WholeStep(limit, buckets, [RangerLite([torch.nn.Parameter(total)]) for total in totals], 12).step(0)
+    GlobalNormStep(limit, buckets, [RangerLite([torch.nn.Parameter(total)]) for total in totals], 12).step(0)
     assert told == [(pytest.approx(float(clipped.square().sum()), rel=1e-5), 12)] * 2

@@ -10,8 +10,8 @@ A batch that is left out takes no part in the step: its group is computed again 
 may be left out for one member (network of an ensemble) alone.
 
 Where several machines compute a step, each adds up the groups of its own share. When all numbers of its batches are
-known to be finite, it announces that (`Announce`) and sends the sums (`Send`). From then on nothing of the share
-changes. The sum of another machine is one more contribution to a bucket.
+known to be finite, it announces that (`AnnounceShare`) and sends the sums (`SendPartialSum`). From then on nothing of
+the share changes. The sum of another machine is one more contribution to a bucket.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from statistics import fmean
 
-from pool.coordinator.scheduler.actions import Announce, Fold, Send, TakeBuffers, Update
+from pool.coordinator.scheduler.actions import AnnounceShare, CopyBuffers, Reduce, SendPartialSum, Update
 from pool.coordinator.scheduler.rules import Rules
 from pool.exchange.groups import Contribution
 from pool.protocol.messages import Assignment, BatchLosses, LeftOut, MetricValue, Outcome, ShareReport, Unusable
 
 
 @dataclass
-class Work:
+class AssignedGroup:
     """A group of training batches that is assigned to a worker, kept until every bucket has added up its gradients."""
 
     assignment: Assignment
@@ -47,7 +47,7 @@ class Work:
 
 
 @dataclass
-class OtherShare:
+class ReceivedShare:
     """What another machine has sent of its share of a step so far."""
 
     report: ShareReport | None = None
@@ -55,7 +55,7 @@ class OtherShare:
 
 
 @dataclass(frozen=True)
-class Part:
+class MemberGroup:
     """The batches of one group that belong to a member's step: at least one, all that were not left out for the
     member."""
 
@@ -63,10 +63,10 @@ class Part:
     batches: tuple[int, ...]
 
 
-WorkOf = Callable[[int], Work | None]  # index of a group in the step -> its work, None: not assigned
+FindGroup = Callable[[int], AssignedGroup | None]  # index of a group in the step -> its work, None: not assigned
 
 
-class StepBook:
+class StepProgress:
     """Keeps the state of one step for the members that are trained in it. Each member has its own list of batches: all
     of the step's but for those that were left out for it."""
 
@@ -77,7 +77,7 @@ class StepBook:
         self.step = step
         self._share = rules.share
         self._other_places = rules.other_shares
-        self._others = {machine: OtherShare() for machine in self._other_places}
+        self._others = {machine: ReceivedShare() for machine in self._other_places}
         self._announced = not self._others  # the other machines have been sent the report of the share
         self._sent: set[int] = set()  # buckets whose sums were sent to the other machines
         self._unusable: list[Unusable] = []  # batches of this machine's share that were left out
@@ -94,7 +94,7 @@ class StepBook:
         self._left_out: set[LeftOut] = set()
         self.batches = list(batches) if self._batches else []  # in the step of any member, in their order (I2)
         self.losses: dict[int, tuple[float, ...]] = {}  # finished batch -> losses, one a member, then metrics
-        self._folded = [0] * len(member_of)  # how many of its member's parts are in each bucket's sum
+        self._num_reduced = [0] * len(member_of)  # how many of its member's parts are in each bucket's sum
         self._updated = [member in frozen for member in member_of]  # by bucket: nothing is left to be done
         self._has_buffers = rules.has_buffers
         self._buffers_wanted = set(self._batches) if rules.has_buffers else set()  # members without new buffers yet
@@ -102,7 +102,7 @@ class StepBook:
     @property
     def begun(self) -> bool:
         """True if any bucket has begun to add up gradients."""
-        return any(self._folded)
+        return any(self._num_reduced)
 
     @property
     def announced(self) -> bool:
@@ -128,7 +128,7 @@ class StepBook:
 
     def is_own(self, batch: int) -> bool:
         """True if the batch is computed on this machine, not on another one."""
-        return self._groups.place_of(batch) in self._share
+        return self._groups.group_index(batch) in self._share
 
     def batches_of(self, member: int) -> Sequence[int]:
         """Returns the batches that the member's step is made of; none if the member is frozen."""
@@ -160,13 +160,15 @@ class StepBook:
         each."""
         return tuple(sorted(each for each in self._left_out if each.batch in batches))
 
-    def is_folded(self, place: int) -> bool:
+    def is_reduced(self, place: int) -> bool:
         """True if all buckets have added up the gradients of a group of batches, and nothing else in the group's
         gradient slot is needed. `place`: the index of the group in the step."""
         if self._buffers_wanted and place == 0:
             return False
         counts = {member: _count_up_to(place, parts) for member, parts in self._parts.items()}
-        return all(counts.get(member, 0) <= count for member, count in zip(self._member_of, self._folded, strict=True))
+        return all(
+            counts.get(member, 0) <= count for member, count in zip(self._member_of, self._num_reduced, strict=True)
+        )
 
     def shares_sum(self, batch: int, members: Iterable[int]) -> bool:
         """True if a gradient slot holds the sum of this batch and others that are in the step of one of these members.
@@ -174,7 +176,7 @@ class StepBook:
         parts = (part for member in members for part in self._parts[member])
         return any(batch in part.batches and len(part.batches) > 1 for part in parts)
 
-    def leave_out(self, batch: int, members: Iterable[int], work_of: WorkOf) -> Iterator[TakeBuffers]:
+    def leave_out(self, batch: int, members: Iterable[int], work_of: FindGroup) -> Iterator[CopyBuffers]:
         """Takes a batch out of the step of these members, whose sums begin anew without it. Batches whose gradients are
         in no slot any more have to be computed again.
 
@@ -184,7 +186,7 @@ class StepBook:
             if batch == self._first:
                 self._buffers_wanted.discard(member)
                 if self._has_buffers:
-                    yield TakeBuffers(self.step, member, None)
+                    yield CopyBuffers(self.step, member, None)
             self._batches[member].remove(batch)
             self._left_out.add(LeftOut(batch, member))
             for bucket in self._buckets[member]:
@@ -194,14 +196,14 @@ class StepBook:
                 self._begin_anew(member, work_of)
         self._settle_batches()
 
-    def _begin_anew(self, member: int, work_of: WorkOf) -> None:
+    def _begin_anew(self, member: int, work_of: FindGroup) -> None:
         """Empties the sums of a member's gradients, so that they are added up again. Batches whose gradients are in no
         slot any more count as not computed."""
         self._parts[member] = self._parts_of(self._batches[member])
         for bucket in self._buckets[member]:
-            self._folded[bucket] = 0
+            self._num_reduced[bucket] = 0
         for other in filter(self.is_own, self._batches[member]):
-            if work_of(self._groups.place_of(other)) is None:
+            if work_of(self._groups.group_index(other)) is None:
                 self.losses.pop(other, None)
 
     def note_unusable(self, batch: int, members: Iterable[int], why: str) -> None:
@@ -233,10 +235,12 @@ class StepBook:
         self._buffers_wanted.discard(member)
         for bucket in self._buckets[member]:
             assert not self._updated[bucket], f"member {member} of step {self.step} is in the weights already"
-            self._folded[bucket], self._updated[bucket] = 0, True
+            self._num_reduced[bucket], self._updated[bucket] = 0, True
         self._settle_batches()
 
-    def advance(self, work_of: WorkOf, *, starved: bool) -> Iterator[Fold | TakeBuffers | Announce | Send | Update]:
+    def advance(
+        self, work_of: FindGroup, *, starved: bool
+    ) -> Iterator[Reduce | CopyBuffers | AnnounceShare | SendPartialSum | Update]:
         """Yields all actions that are possible now: sums of gradients, updates of weights, and messages to other
         machines.
 
@@ -247,28 +251,28 @@ class StepBook:
         yield from self._take_buffers(work_of)
         if not self._announced and all(batch in self.losses for batch in filter(self.is_own, self.batches)):
             self._announced = True
-            yield Announce(self._report())
+            yield AnnounceShare(self._report())
         settled = {member for member in self._batches if self._settled(member, work_of)}
-        for bucket, begin in enumerate(self._folded):
+        for bucket, begin in enumerate(self._num_reduced):
             if self._updated[bucket]:
                 continue
             member = self._member_of[bucket]
             parts, count = self._parts[member], len(self._batches[member])
-            fold = self._fold(bucket, parts, count, work_of, starved=starved)
-            if fold is not None:
-                self._folded[bucket] = begin = begin + len(fold.contributions)
+            reduction = self._reduce(bucket, parts, count, work_of, starved=starved)
+            if reduction is not None:
+                self._num_reduced[bucket] = begin = begin + len(reduction.contributions)
             if self._others:
-                if fold is not None:
-                    yield fold
+                if reduction is not None:
+                    yield reduction
                 if begin == len(parts):
                     yield from self._with_others(bucket, settled=member in settled)
             elif begin == len(parts) and member in settled:
                 self._updated[bucket] = True
-                yield Update(self.step, bucket, count, fold)
-            elif fold is not None:
-                yield fold
+                yield Update(self.step, bucket, count, reduction)
+            elif reduction is not None:
+                yield reduction
 
-    def _with_others(self, bucket: int, *, settled: bool) -> Iterator[Send | Update]:
+    def _with_others(self, bucket: int, *, settled: bool) -> Iterator[SendPartialSum | Update]:
         """Yields the next actions for a bucket that several machines add up, when this machine's sum is complete: sends
         the sum, and updates the bucket once the sums of all other machines have arrived. `settled`: no batch can be
         left out any more."""
@@ -276,7 +280,7 @@ class StepBook:
         parts, count = self._parts[member], len(self._batches[member])
         if self._announced and parts and bucket not in self._sent:
             self._sent.add(bucket)
-            yield Send(self.step, bucket)
+            yield SendPartialSum(self.step, bucket)
         found = {machine: self._batches_on(machine, member) for machine in self._others}
         missing = [m for m, batches in found.items() if batches and bucket not in self._others[m].buckets]
         if not settled or missing:
@@ -284,8 +288,10 @@ class StepBook:
         self._updated[bucket] = True
         rest = tuple(self._of_other(machine, batches) for machine, batches in found.items() if batches)
         places = range(self._groups.per_step)
-        fold = Fold(self.step, bucket, rest, places, first=not parts, last=True, batches=count) if count else None
-        yield Update(self.step, bucket, count, fold)
+        reduction = (
+            Reduce(self.step, bucket, rest, places, first=not parts, last=True, batches=count) if count else None
+        )
+        yield Update(self.step, bucket, count, reduction)
 
     def _of_other(self, machine: int, batches: tuple[int, ...]) -> Contribution:
         """Returns the sum that another machine has sent as a contribution to a bucket's gradients. `batches`: those
@@ -295,9 +301,9 @@ class StepBook:
     def _batches_on(self, machine: int, member: int) -> tuple[int, ...]:
         """Returns the batches of the member's step that another machine computes."""
         places = self._other_places[machine]
-        return tuple(batch for batch in self._batches[member] if self._groups.place_of(batch) in places)
+        return tuple(batch for batch in self._batches[member] if self._groups.group_index(batch) in places)
 
-    def _take_buffers(self, work_of: WorkOf) -> Iterator[TakeBuffers]:
+    def _take_buffers(self, work_of: FindGroup) -> Iterator[CopyBuffers]:
         """Yields, for each member, the action that takes the model's buffers after the step's first batch, as soon as
         that is computed, on whichever machine."""
         if not self._buffers_wanted:
@@ -316,7 +322,7 @@ class StepBook:
             else:
                 assert machine is not None
                 source = self._of_other(machine, (self._first,))
-            yield TakeBuffers(self.step, member, source)
+            yield CopyBuffers(self.step, member, source)
 
     def _report(self) -> ShareReport:
         """Returns this machine's report on its share of the step, for the other machines: the losses of its batches,
@@ -325,11 +331,13 @@ class StepBook:
         losses = tuple(BatchLosses(batch, self.losses[batch]) for batch in own)
         return ShareReport(self.step, losses, tuple(self._unusable))
 
-    def _fold(self, bucket: int, parts: Sequence[Part], batches: int, work_of: WorkOf, *, starved: bool) -> Fold | None:
+    def _reduce(
+        self, bucket: int, parts: Sequence[MemberGroup], batches: int, work_of: FindGroup, *, starved: bool
+    ) -> Reduce | None:
         """Returns the action that adds up the next groups of a bucket that are there, None if there are none. Unless
         `starved`, it waits until all remaining groups are there. `parts`: the member's groups; `batches`: how many
         batches its step has."""
-        begin = self._folded[bucket]
+        begin = self._num_reduced[bucket]
         contributions = []
         for part in parts[begin:]:
             work = work_of(part.place)
@@ -339,17 +347,17 @@ class StepBook:
         complete = begin + len(contributions) == len(parts)
         if not contributions or not (complete or starved):
             return None
-        places = self._share if complete else range(self._share.start, contributions[-1].place + 1)
+        places = self._share if complete else range(self._share.start, contributions[-1].group_index + 1)
         last = complete and not self._others
-        return Fold(self.step, bucket, tuple(contributions), places, begin == 0, last, batches)
+        return Reduce(self.step, bucket, tuple(contributions), places, begin == 0, last, batches)
 
-    def _settled(self, member: int, work_of: WorkOf) -> bool:
+    def _settled(self, member: int, work_of: FindGroup) -> bool:
         """True if no batch can be left out of the member's step any more, and none can freeze the member."""
         if not self._eager:
             return self._all_finished
         return len(self._batches) == 1 or all(self._is_sound(part, member, work_of) for part in self._parts[member])
 
-    def _is_sound(self, part: Part, member: int, work_of: WorkOf) -> bool:
+    def _is_sound(self, part: MemberGroup, member: int, work_of: FindGroup) -> bool:
         """True if all of a member's losses and gradients from the batches of a group are known to be finite. If the
         group is not finished, the worker has reported all of the member's buckets, which it does only then."""
         work = work_of(part.place)
@@ -365,18 +373,18 @@ class StepBook:
                 self.losses.pop(batch, None)
         self.batches = sorted(wanted)
 
-    def _parts_of(self, batches: Sequence[int]) -> list[Part]:
+    def _parts_of(self, batches: Sequence[int]) -> list[MemberGroup]:
         """Returns the groups that these batches form, without those that other machines compute."""
-        by_place = groupby(filter(self.is_own, batches), self._groups.place_of)
-        return [Part(place, tuple(own)) for place, own in by_place]
+        by_place = groupby(filter(self.is_own, batches), self._groups.group_index)
+        return [MemberGroup(place, tuple(own)) for place, own in by_place]
 
 
-def _contribution(work: Work, part: Part) -> Contribution:
+def _contribution(work: AssignedGroup, part: MemberGroup) -> Contribution:
     slot = work.assignment.gradient_slot
     return Contribution(part.batches, part.place, work.worker, slot, work.absent, work.incarnation)
 
 
-def _count_up_to(place: int, parts: Sequence[Part]) -> int:
+def _count_up_to(place: int, parts: Sequence[MemberGroup]) -> int:
     """Returns how many groups, in their order, a sum must hold so that the group at index `place` is among them; 0 if
     no part is of that group."""
     return next((index + 1 for index, part in enumerate(parts) if part.place == place), 0)

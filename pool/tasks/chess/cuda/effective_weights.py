@@ -20,27 +20,30 @@ from pool.kernels.cuda.launcher import Extent, Float, Pointer, UInt32, run
 from pool.kernels.cuda.sparse import INDEX
 
 _WEIGHTS, _ROWS = (Path(__file__).with_name(name) for name in ("weights_in_effect.cu", "rounded_rows.cu"))
-WAYS = ("", "half to even", "half away from zero", "towards zero")  # ways of rounding, numbered as in rounding.cuh
-Rule = tuple[float, str] | None  # scale and way of rounding; None: not rounded
+# Modes of rounding, numbered as in rounding.cuh; 0: not rounded.
+ROUNDING_MODES = ("", "half to even", "half away from zero", "towards zero")
+RowRounding = tuple[float, str] | None  # scale and rounding mode; None: not rounded
 
 
 @dataclass(frozen=True, eq=False)
-class Changes:
-    """Describes how parameters are changed, in their order. Each is rounded by its scale and way (an index of `WAYS`),
-    or none if there are no rules. Then the first one is multiplied by `factor`."""
+class ParameterTransform:
+    """Describes how parameters change before forward uses them: each is rounded by its entry of `rules`, a scale and an
+    index of `ROUNDING_MODES`, or none if there are no entries. Then the first is multiplied by `factor`."""
 
     factor: float = 1.0
     rules: tuple[tuple[float, int], ...] = ()
 
 
-def weights_in_effect_of(changes: Changes, parameters: Sequence[Tensor], shared: Sequence[Tensor]) -> list[Tensor]:
-    """Returns the parameters with `shared` added to the first of them, then rounded and multiplied as `changes` says. A
-    parameter that does not change is returned as the same tensor."""
-    do = _changed(changes, len(parameters), len(shared))
+def apply_transform(
+    transform: ParameterTransform, parameters: Sequence[Tensor], shared: Sequence[Tensor]
+) -> list[Tensor]:
+    """Returns the parameters with `shared` added to the first of them, then rounded and multiplied as `transform`
+    says. A parameter that does not change is returned as the same tensor."""
+    do = _changed(transform, len(parameters), len(shared))
     out = list(parameters)
     if do.which:
         added = [shared[i] if i < len(shared) else None for i in do.which]
-        changed = weights_in_effect([out[i] for i in do.which], added, do.scales, do.ways, do.factors)
+        changed = compute_effective_weights([out[i] for i in do.which], added, do.scales, do.modes, do.factors)
         for i, tensor in zip(do.which, changed, strict=True):
             out[i] = tensor
     return out
@@ -51,26 +54,26 @@ class _Changed(NamedTuple):
 
     which: Sequence[int]
     scales: Sequence[float]
-    ways: Sequence[int]
+    modes: Sequence[int]
     factors: Sequence[float]
 
 
 @cache
-def _changed(changes: Changes, count: int, shared: int) -> _Changed:
+def _changed(transform: ParameterTransform, count: int, shared: int) -> _Changed:
     """Selects the parameters that change, and collects the numbers of their changes. `shared` is how many of the first
     have a shared part."""
-    rules = changes.rules or ((1.0, 0),) * count
-    factors = [changes.factor, *[1.0] * (count - 1)]
+    rules = transform.rules or ((1.0, 0),) * count
+    factors = [transform.factor, *[1.0] * (count - 1)]
     which = [i for i in range(count) if rules[i][1] or factors[i] != 1 or i < shared]
-    scales, ways = [rules[i][0] for i in which], [rules[i][1] for i in which]
-    return _Changed(which, scales, ways, [factors[i] for i in which])
+    scales, modes = [rules[i][0] for i in which], [rules[i][1] for i in which]
+    return _Changed(which, scales, modes, [factors[i] for i in which])
 
 
-def weights_in_effect(
+def compute_effective_weights(
     weights: Sequence[Tensor],
     shared: Sequence[Tensor | None],
     scales: Sequence[float],
-    ways: Sequence[int],
+    modes: Sequence[int],
     factors: Sequence[float],
 ) -> list[Tensor]:
     """Computes each weight [buckets, ...] with `shared` [...] added in every bucket, rounded, and multiplied by its
@@ -87,7 +90,7 @@ def weights_in_effect(
             shared=(Pointer, shared),
             out=(Pointer, out),
             period=(UInt32, [max(1, weight.numel() // weight.shape[0]) for weight in weights]),
-            way=(UInt32, ways),
+            way=(UInt32, modes),
             scale=(Float, scales),
             factor=(Float, factors),
             first=(UInt32, first),
@@ -96,13 +99,13 @@ def weights_in_effect(
     return out
 
 
-def rows_in_effect(
+def effective_rows(
     weight: Tensor,
     bias: Tensor | None,
     touched: Tensor,
     added: Tensor | None,
-    rule: Rule,
-    bias_rule: Rule,
+    rule: RowRounding,
+    bias_rule: RowRounding,
     dtype: torch.dtype,
 ) -> tuple[Tensor, Tensor | None]:
     """Returns the table in `dtype` with its touched rows rounded, and the rounded bias. The other rows of a new table
@@ -122,7 +125,7 @@ def rounded_rows(
     touched: Tensor,
     added: Tensor | None,
     scale: float,
-    way: int,
+    mode: int,
     bias_scale: float,
     bias_way: int,
     dtype: torch.dtype,
@@ -137,15 +140,15 @@ def rounded_rows(
         Source.of(_ROWS, BFLOAT16=int(dtype == torch.bfloat16), WIDTH=1, INDEX=INDEX[touched.dtype]),
         "rounded_rows",
         Extent(len(touched) + (bias is not None), columns),
-        weight, touched, added, bias, out, bias_out, _rule(scale, way), _rule(bias_scale, bias_way),
+        weight, touched, added, bias, out, bias_out, _rule(scale, mode), _rule(bias_scale, bias_way),
         len(touched), columns,
     )  # fmt: skip
     return out, bias_out
 
 
-def _numbers(rule: Rule) -> tuple[float, int]:
-    return (1.0, 0) if rule is None else (rule[0], WAYS.index(rule[1]))
+def _numbers(rule: RowRounding) -> tuple[float, int]:
+    return (1.0, 0) if rule is None else (rule[0], ROUNDING_MODES.index(rule[1]))
 
 
-def _rule(scale: float, way: int) -> bytes:
-    return structure(scale=(Float, [scale]), way=(UInt32, [way]))
+def _rule(scale: float, mode: int) -> bytes:
+    return structure(scale=(Float, [scale]), way=(UInt32, [mode]))
