@@ -26,21 +26,22 @@ def clean_run(run: Path, keep: int, every: int | None, say: Callable[[str], obje
     newest checkpoint that is not damaged. Raises OSError.
     """
     config = read_recorded_settings(run)
-    held = access.hold(run)
+    if every is None:
+        every = _read_number(config, "keep_every")
+    folder_fd = access.hold(run)
     lock = -1
     try:
-        inside = access.inside(held)
-        access.check_below(inside, (FOLDER,), links_in=FOLDER)
-        lock = locked(inside)  # no run can begin in this folder meanwhile
+        folder = access.inside(folder_fd)
+        access.check_below(folder, (FOLDER,), links_in=FOLDER)
+        lock = locked(folder)  # no run can begin in this folder meanwhile
         total = 0
-        for checkpoint in _doomed(inside, keep, _number(config, "keep_every") if every is None else every, config):
-            size = _size(checkpoint)
-            total += size
-            say(f"{run / FOLDER / checkpoint.name}: {size / 1e6:,.1f} MB{' removed' if remove else ''}")
-            if remove and checkpoint.name.startswith(PREFIX):
-                remove_checkpoint(checkpoint)
-            elif remove:
-                files.remove(checkpoint)
+        for checkpoint in _checkpoints_to_remove(folder, keep, every, config):
+            nbytes = _measure_size(checkpoint)
+            total += nbytes
+            action = " removed" if remove else ""
+            say(f"{run / FOLDER / checkpoint.name}: {nbytes / 1e6:,.1f} MB{action}")
+            if remove:
+                _remove(checkpoint)
         return total
     except BlockingIOError:
         say(f"{run}: goes on, and is left alone")
@@ -48,30 +49,39 @@ def clean_run(run: Path, keep: int, every: int | None, say: Callable[[str], obje
     except OSError as error:
         raise ConfigError(access.shown(f"{error.filename or run}: {error.strerror}")) from None
     finally:
-        for fd in (lock, held):
+        for fd in (lock, folder_fd):
             if fd >= 0:
                 os.close(fd)
 
 
-def _doomed(run: Path, keep: int, every: int, config: object) -> Iterator[Path]:
+def _remove(checkpoint: Path) -> None:
+    """Removes a checkpoint, or the folder of a damaged one."""
+    if checkpoint.name.startswith(PREFIX):
+        remove_checkpoint(checkpoint)
+    else:
+        files.remove(checkpoint)
+
+
+def _checkpoints_to_remove(run: Path, keep: int, every: int, config: object) -> Iterator[Path]:
     """Yields the checkpoints to remove, the oldest first, then the damaged ones. Raises CheckpointError, OSError."""
     folder = run / FOLDER
     if not folder.is_dir():
         return
     good = newest_good(folder).good
-    wanted = create_export_check(run, _number(config, "export_every"))
-    newer = [] if good is None else [path for path in checkpoints(folder) if path.name >= good.name]
-    for old in old_checkpoints(folder, keep, every, wanted):
-        if good is not None and old not in newer:
-            yield old
+    if good is not None:
+        is_export_due = create_export_check(run, _read_number(config, "export_every"))
+        retained = [path for path in checkpoints(folder) if path.name >= good.name]
+        for checkpoint in old_checkpoints(folder, keep, every, is_export_due):
+            if checkpoint not in retained:
+                yield checkpoint
     yield from sorted(path for path in folder.iterdir() if path.name.startswith(DAMAGED) and path.is_dir())
 
 
-def _number(config: object, key: str) -> int:
+def _read_number(config: object, key: str) -> int:
     """Returns an integer key of the recorded section `train`, or 0 if it is not there."""
     value = value_at(config, f"train.{key}")
     return value if type(value) is int else 0
 
 
-def _size(folder: Path) -> int:
+def _measure_size(folder: Path) -> int:
     return sum(path.lstat().st_size for path in folder.iterdir())

@@ -23,7 +23,7 @@ from loader.rows.readers import texts_of, without_labels
 from loader.stream.data import Data
 from loader.stream.schema import SparseBatch
 from loader.stream.sequential import batches_in_order
-from pool.analysis.prediction_files import check_name, open_writer
+from pool.analysis.prediction_files import check_output_name, open_writer
 from pool.analysis.untrained import untrained_shares
 from pool.config.changes import Change
 from pool.errors import ConfigError, PoolError
@@ -47,29 +47,34 @@ class Predictor:
         """Loads the networks of a checkpoint or run. Predictions will be the mean over all, unless `choice` names one
         member. Raises PoolError."""
         members = load_networks(where, task, verb, choice)
-        for each in members:
-            each.model.eval()
-        return cls(members, tuple(predict_method(each, verb) for each in members), verb)
+        for member in members:
+            member.model.eval()
+        return cls(members, tuple(predict_method(member, verb) for member in members), verb)
 
     def __str__(self) -> str:
         return describe_networks(self.members)
 
     def predict(self, batch: TensorBatch, samples: int) -> npt.NDArray[Any]:
         """Returns the predictions [samples, k], in the order of the batch. Raises PoolError."""
-        each = [self._answer(*member, batch, samples) for member in zip(self.members, self.methods, strict=True)]
-        return _mean(each, f"{self.verb}: the task {self.members[0].name}")
+        predictions = [
+            self._predict_member(member, method, batch, samples)
+            for member, method in zip(self.members, self.methods, strict=True)
+        ]
+        return _mean(predictions, f"{self.verb}: the task {self.members[0].name}")
 
-    def _answer(self, member: TrainedNetwork, method: Method, batch: TensorBatch, samples: int) -> npt.NDArray[Any]:
+    def _predict_member(
+        self, member: TrainedNetwork, method: Method, batch: TensorBatch, samples: int
+    ) -> npt.NDArray[Any]:
         """Returns the predictions [samples, k] of one member, and checks their shape. Raises PoolError."""
-        who = f"{self.verb}: the task {member.name}"
+        subject = f"{self.verb}: the task {member.name}"
         try:
             with torch.no_grad():
                 output = method(member.model, batch)
         except Exception as error:
-            raise PoolError(f"{who}: {error_line(error)}") from error
+            raise PoolError(f"{subject}: {error_line(error)}") from error
         shape = tuple(output.shape) if isinstance(output, torch.Tensor) else type(output).__name__
         if not isinstance(output, torch.Tensor) or output.dim() not in (1, 2) or len(output) != samples:
-            raise PoolError(f"{who} gives {shape}, and [{samples}] or [{samples}, k] is expected")
+            raise PoolError(f"{subject} gives {shape}, and [{samples}] or [{samples}, k] is expected")
         numbers = output.detach().cpu()
         if numbers.dtype in (torch.bfloat16, torch.float16):
             numbers = numbers.float()
@@ -77,8 +82,9 @@ class Predictor:
 
 
 @dataclass(frozen=True)
-class Predicted:
-    """What a file of predictions was made from: the number of samples, and their features that were never trained."""
+class PredictionSummary:
+    """Describes the data of a file of predictions: the number of samples, and their features that were never
+    trained."""
 
     samples: int
     untrained: tuple[UntrainedShare, ...]  # one for each field; empty where they can't be known
@@ -93,7 +99,7 @@ def predict_file(
     *,
     ids: str | None = None,
     header: bool = False,
-) -> Predicted:
+) -> PredictionSummary:
     """Writes the predictions for each sample of the data files, in the format of the output's ending
     (`prediction_files.ENDINGS`). Labels are not read. Returns the number of samples, and the shares of their features
     that were never trained.
@@ -104,13 +110,13 @@ def predict_file(
     """
     samples = 0
     uses = FeatureUses()
-    ending = check_name(output)
+    ending = check_output_name(output)
     try:
         config = data_config(predictor.members[0], changes, predictor.verb)
         files = identify(find_files(patterns, "--data"))
         data = without_labels(config.data)
         names = None if ids is None else texts_of(data, files, ids)
-        with _output(output) as file:
+        with _open_output(output) as file:
             writer = open_writer(ending, file.write, ids, header=header)
             for numbers in _predictions(predictor, batches_in_order(Data(data, files, config.run.seed)), uses):
                 writer.add(numbers, None if names is None else _next_ids(names, len(numbers)))
@@ -132,7 +138,7 @@ def predict_file(
         if hasattr(error, "offset"):  # damaged data, which has an exit code of its own
             raise
         raise ConfigError(str(error)) from None
-    return Predicted(samples, untrained_shares(uses, predictor.members[0]))
+    return PredictionSummary(samples, untrained_shares(uses, predictor.members[0]))
 
 
 def _next_ids(ids: Iterator[str], count: int) -> list[str]:
@@ -144,9 +150,10 @@ def _next_ids(ids: Iterator[str], count: int) -> list[str]:
 
 
 @contextmanager
-def _output(path: Path) -> Iterator[NewFile | OutputPipe]:
+def _open_output(path: Path) -> Iterator[NewFile | OutputPipe]:
     """Opens the output: a pipe, or a new file that appears under its name when it is complete."""
-    if (pipe := output_pipe(path)) is None:
+    pipe = output_pipe(path)
+    if pipe is None:
         with NewFile(path, path.with_name(f".{path.name}.part")) as file:
             yield file
         return
@@ -169,7 +176,7 @@ def _predictions(
         yield result
 
 
-def _mean(members: Sequence[npt.NDArray[Any]], who: str) -> npt.NDArray[Any]:
+def _mean(members: Sequence[npt.NDArray[Any]], subject: str) -> npt.NDArray[Any]:
     """Returns the mean over the members, added up in double precision in the order of the members. Raises ConfigError
     for integers, and PoolError if the members' shapes differ."""
     first = members[0]
@@ -177,11 +184,12 @@ def _mean(members: Sequence[npt.NDArray[Any]], who: str) -> npt.NDArray[Any]:
         return first
     if not np.issubdtype(first.dtype, np.floating):
         raise ConfigError(
-            f"{who} gives {first.dtype}, which has no mean over members: choose with --member M or --member best"
+            f"{subject} gives {first.dtype}, which has no mean over members: choose with --member M or --member best"
         )
-    if wrong := next((each.shape for each in members if each.shape != first.shape), None):
-        raise PoolError(f"{who} gives {first.shape} for one member and {wrong} for another")
+    for member in members:
+        if member.shape != first.shape:
+            raise PoolError(f"{subject} gives {first.shape} for one member and {member.shape} for another")
     total = np.zeros(first.shape)
-    for each in members:
-        total += each
+    for member in members:
+        total += member
     return (total / len(members)).astype(first.dtype)

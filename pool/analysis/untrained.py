@@ -41,7 +41,8 @@ def untrained_shares(uses: FeatureUses, trained: TrainedNetwork) -> tuple[Untrai
     used_fields = uses.of_fields()
     shares = []
     for field, tables in _tables(trained.model).items():
-        if (used := used_fields.get(field)) is None:
+        used = used_fields.get(field)
+        if used is None:
             continue
         untouched = np.ones(len(used.features), bool)
         for name, weight in tables.items():
@@ -76,23 +77,23 @@ def _untouched_rows(
 def _only_decayed(weight: Tensor, initial: Tensor, rows: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
     """Returns for each row of the table whether it is among `rows`, and all its numbers are the initial ones times one
     factor that these rows share. `weight` and `initial` hold only the rows that are True in `rows`."""
-    now, before = weight.double(), initial.double()
-    ratios = (now / before)[before != 0]
+    weight, initial = weight.double(), initial.double()
+    ratios = (weight / initial)[initial != 0]
     decayed = np.zeros(len(rows), bool)
     if len(ratios) and weight.shape[1] > 1:
-        expected = ratios.median() * before
-        decayed[rows] = ((now - expected).abs() <= _DECAY_TOLERANCE * expected.abs()).all(1).numpy()
+        expected = ratios.median() * initial
+        decayed[rows] = ((weight - expected).abs() <= _DECAY_TOLERANCE * expected.abs()).all(1).numpy()
     return decayed
 
 
 def _rows_without_gradient(trained: TrainedNetwork, name: str, weight: Tensor) -> npt.NDArray[np.bool_]:
     """Returns for each row whether the optimizer's sums of squares are as small as the smallest of the table. All rows
     are True if the optimizer has no such sums."""
-    without = torch.ones(len(weight), dtype=torch.bool)
+    has_no_gradient = torch.ones(len(weight), dtype=torch.bool)
     for sums in _optimizer_tensors(trained, name):
         if sums.shape[:1] == weight.shape[:1] and sums.is_floating_point() and float(sums.min()) >= 0:
-            without &= (sums == sums.min()).reshape(len(sums), -1).all(1)
-    return without.numpy()
+            has_no_gradient &= (sums == sums.min()).reshape(len(sums), -1).all(1)
+    return has_no_gradient.numpy()
 
 
 def _optimizer_tensors(trained: TrainedNetwork, name: str) -> Iterator[Tensor]:

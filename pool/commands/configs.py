@@ -41,8 +41,9 @@ def configs(
     if not name:
         if output is not None:
             raise ConfigError(f"configs: which one is to be copied? There are {', '.join(bundle.list_names())}")
-        width = 2 + max(map(len, bundle.list_names()))
-        lines = [f"{name:<{width}}{bundle.read_summary(name)}" for name in bundle.list_names()]
+        names = bundle.list_names()
+        width = 2 + max(map(len, names))
+        lines = [f"{name:<{width}}{bundle.read_summary(name)}" for name in names]
         lines += ["", "Copy one: pool configs NAME -o my.toml", f"Sample data: {bundle.configs_folder() / 'sample'}"]
         sys.stdout.write("\n".join(lines) + "\n")
     elif output is None or is_stream(output):

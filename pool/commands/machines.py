@@ -111,7 +111,7 @@ def train_on_machines(
             raise ConfigError(
                 "--local: goes with --machines, and with none of --machine, --first, --interface, --port, --key"
             )
-        raise typer.Exit(run_all(machines, _without(sys.argv[2:], "--local", "--machines")))
+        raise typer.Exit(run_all(machines, _remove_options(sys.argv[2:], "--local", "--machines")))
     group = join(given, os.environ)
     code = run(
         _settings_of_machine(settings, group.rank, is_config_file=not config.is_dir()),
@@ -147,13 +147,15 @@ def _settings_of_machine(settings: Config, rank: MachineRank, *, is_config_file:
     return settings.model_copy(update={"pool": pool, "run": run, "train": train})
 
 
-def _without(arguments: Sequence[str], flag: str, option: str) -> list[str]:
+def _remove_options(arguments: Sequence[str], flag: str, option: str) -> list[str]:
     """Returns the command line's arguments without `flag`, and without `option` and its value."""
-    left: list[str] = []
-    words = iter(arguments)
-    for word in words:
-        if word == option:
-            next(words, None)
-        elif word != flag and not word.startswith(f"{option}="):
-            left.append(word)
-    return left
+    remaining: list[str] = []
+    is_value = False
+    for argument in arguments:
+        if is_value:
+            is_value = False
+        elif argument == option:
+            is_value = True
+        elif argument != flag and not argument.startswith(f"{option}="):
+            remaining.append(argument)
+    return remaining

@@ -50,14 +50,16 @@ def train_recipe(
     if list_stages:
         print_table(stage_table(recipe), left="stage")
         return
-    again = ["recipe", str(config), *(word for change in overrides or () for word in ("--set", change))]
+    arguments = ["recipe", str(config)]
+    for change in overrides or ():
+        arguments += ["--set", change]
     if until is not None:
-        again += ["--until", until]
+        arguments += ["--until", until]
     code = train_stages(
         recipe,
         until=until,
         rerun=rerun,
         allow_different_numerics=allow_different_numerics,
-        again=lambda _: command(*again),
+        again=lambda _: command(*arguments),
     )
     raise typer.Exit(code)

@@ -18,11 +18,11 @@ def print_table(table: Sequence[Sequence[str]], *, left: str = "run") -> None:
     from rich.table import Column, Table
     from rich.text import Text
 
-    headings, *lines = table
-    drawn = Table(*(Column(Text(name), justify="left" if name == left else "right") for name in headings))
-    for line in lines:
-        drawn.add_row(*map(Text, line))
-    Console(highlight=False).print(drawn)
+    headings, *rows = table
+    rich_table = Table(*(Column(Text(name), justify="left" if name == left else "right") for name in headings))
+    for row in rows:
+        rich_table.add_row(*map(Text, row))
+    Console(highlight=False).print(rich_table)
 
 
 def format_table(table: Sequence[Sequence[str]]) -> str:
@@ -30,6 +30,7 @@ def format_table(table: Sequence[Sequence[str]]) -> str:
     widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
     lines = []
     for row in table:
-        cells = [row[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True))]
+        numbers = [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
+        cells = [row[0].ljust(widths[0]), *numbers]
         lines.append("  ".join(cells).rstrip())
     return "\n".join(lines) + "\n"
