@@ -87,10 +87,8 @@ class Run:
     @cached_property
     def newest_validation(self) -> Mapping[str, Any] | None:
         """Returns the record of the newest validation, or None before the first."""
-        for record in reversed(self.records):
-            if "validation_loss" in record:
-                return record
-        return None
+        records = [record for record in self.records if "validation_loss" in record]
+        return records[-1] if records else None
 
     @cached_property
     def validations(self) -> list[StepValue]:

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from loader.section import alternatives
+from loader.section import union_types
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -22,7 +22,7 @@ def format_key(parts: Sequence[str]) -> str:
 
 def section_of(field: FieldInfo) -> type[BaseModel] | None:
     """Returns the class of a field that is a section; None for other fields."""
-    for kind in alternatives(field.annotation):
+    for kind in union_types(field.annotation):
         if _is_section(kind):
             section: type[BaseModel] = kind
             return section
@@ -50,7 +50,7 @@ def section_at(cls: type[BaseModel], parts: Sequence[str]) -> type[BaseModel] | 
     field = field_at(cls, parts)
     if not isinstance(field, FieldInfo):
         return field
-    for tables in alternatives(field.annotation):
+    for tables in union_types(field.annotation):
         for kind in getattr(tables, "__args__", ()):
             if _is_section(kind):
                 section: type[BaseModel] = kind
@@ -74,4 +74,4 @@ def walk_fields(cls: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, F
 
 def is_untyped(field: FieldInfo) -> bool:
     """Tells whether the values of a field, or the values in them, may have any type."""
-    return any(kind is Any or Any in getattr(kind, "__args__", ()) for kind in alternatives(field.annotation))
+    return any(kind is Any or Any in getattr(kind, "__args__", ()) for kind in union_types(field.annotation))

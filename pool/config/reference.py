@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from loader.section import Effect, alternatives
+from loader.section import Effect, union_types
 from loader.stream.sources import SOURCES
 from pool.config.stages import EndConfig, StageConfig
 from pool.config.tree import config_class
@@ -172,7 +172,7 @@ def _format_default(value: Any) -> str:
 
 def _describe_allowed(field: FieldInfo) -> str:
     """Describes the allowed values of a field: types and limits."""
-    kinds = [kind for kind in alternatives(field.annotation) if kind is not types.NoneType]
+    kinds = [kind for kind in union_types(field.annotation) if kind is not types.NoneType]
     types_text = " or ".join(_describe_type(kind) for kind in kinds)
     metadata = list(field.metadata)
     for kind in get_args(field.annotation):

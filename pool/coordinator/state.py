@@ -141,7 +141,7 @@ class State:
             fingerprint=self._start.fingerprint,
             **describe_data(self._start.train_files, self._start.validation_files, self._start.validation_digests),
             goal=self._goal,
-            chunk_sums={purpose: words.copy() for purpose, words in self._memory.sums().items()},
+            chunk_sums={purpose: words.copy() for purpose, words in self._memory.chunk_checksums().items()},
             weights=self._models.weights(),
             tied={name: first for member in self._models.members for name, first in member.tied.items()},
             transient=[name for member in self._models.members for name in member.transient],

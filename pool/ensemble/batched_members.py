@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from loader.plugins.error_text import in_words
+from loader.plugins.error_text import format_error
 from pool.device.memory import out_of_memory
 from pool.ensemble.bindings import Bindings
 from pool.ensemble.execution import Execution
@@ -23,7 +23,7 @@ from pool.ensemble.member import Member
 from pool.nn.batch import SparseInput, TensorBatch
 from pool.nn.generators import python_and_numpy_state
 from pool.nn.sparse_linear import SparseLinear
-from pool.task.attributes import attributes, to_device, values
+from pool.task.attributes import comparable_values, find_attributes, move_to_device
 from pool.task.task import Progress, Task
 
 log = logging.getLogger(__name__)
@@ -82,13 +82,13 @@ class BatchedMembers:
         if self._warned:
             return
         self._warned = True
-        log.warning("batch %d: members are computed one after the other: %s", batch.number, in_words(error))
+        log.warning("batch %d: members are computed one after the other: %s", batch.number, format_error(error))
 
 
 def group_equal_members(members: Sequence[Member]) -> list[list[int]]:
     """Groups the indices of members that have equal settings and attributes, in the order of first members."""
     groups: list[list[int]] = []
-    settings = [(member.settings, values(member.attributes)) for member in members]
+    settings = [(member.settings, comparable_values(member.attributes)) for member in members]
     for index in range(len(members)):
         for group in groups:
             if settings[group[0]] == settings[index]:
@@ -115,8 +115,8 @@ class Stack:
         models = [member.model for member in members]
         task = members[0].task
         self.model = members[0].build_meta_copy()  # its weights have no values; each call passes them
-        constants = attributes(task, self.model)
-        to_device(constants, next(models[0].parameters()).device)
+        constants = find_attributes(task, self.model)
+        move_to_device(constants, next(models[0].parameters()).device)
         self.model.train()
         self._loss = _Loss(task, self.model)
         self._shapes: dict[str, Tensor] = {}

@@ -18,8 +18,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pool.exchange.tensors import carried, count_hooks, trained
-from pool.task.attributes import COLLECTIONS, Attribute, is_generator, state_of
+from pool.exchange.tensors import count_hooks, trained_parameters, untrained_tensors
+from pool.task.attributes import COLLECTIONS, Attribute, generator_digest, is_generator
 
 _KINDS = {"_parameters": "parameter", "_buffers": "buffer", "_modules": "module"}
 _MAX_NUMBERS = 1000  # numbers in one container; larger ones are no state, and slow to compare
@@ -64,8 +64,8 @@ class Bindings:
                 entries = vars(module)[name]
                 self._tables.append(_Table(prefix, kind, entries, dict(entries)))
         self._weights_change = weights_change
-        self._trained = [parameter for _, parameter in trained(model)]
-        self._carried = [tensor for _, tensor in carried(model)]
+        self._trained = [parameter for _, parameter in trained_parameters(model)]
+        self._carried = [tensor for _, tensor in untrained_tensors(model)]
         self._needs_gradient = {id(parameter): parameter.requires_grad for parameter in model.parameters()}
         entries = itertools.chain.from_iterable(table.original.values() for table in self._tables)
         self._num_names = Counter(id(entry) for entry in entries if entry is not None)
@@ -233,4 +233,4 @@ def _state_of_value(value: Any) -> object:
         return value.shape, value.dtype, value.tobytes()
     if isinstance(value, COLLECTIONS):
         return len(value)
-    return state_of(value) if is_generator(value) else value
+    return generator_digest(value) if is_generator(value) else value

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from loader.plugins.error_text import in_words
+from loader.plugins.error_text import format_error
 from loader.stream.schema import BatchSchema, SparseBatch
 from loader.stream.slots import allocate_slots, write_batch
 from pool.device.memory import out_of_memory
@@ -128,7 +128,7 @@ def _failed_module(batched: BatchedMembers, error: BaseException) -> str:
 
 def _describe_error(error: Exception) -> str:
     """Explains an error of torch.func.vmap, as what the model does."""
-    message = in_words(error)
+    message = format_error(error)
     for text, cause in _CAUSES.items():
         if text in message:
             return cause

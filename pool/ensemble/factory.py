@@ -9,14 +9,14 @@ from torch import nn
 
 from pool.ensemble.member import Member
 from pool.errors import ConfigError
-from pool.exchange.layout import prefix
+from pool.exchange.layout import member_prefix
 from pool.exchange.plan import Plan
-from pool.exchange.tensors import specs
+from pool.exchange.tensors import tensor_specs
 from pool.nn.generators import GeneratorStates
-from pool.task.attributes import attributes
+from pool.task.attributes import find_attributes
 from pool.task.factory import build_model, make_task
 from pool.task.net import Net
-from pool.task.start import of_a_resumed_run
+from pool.task.start import without_start_from
 
 
 def build_members(nets: Sequence[Net], plans: Sequence[Plan], *, on_meta: bool = False) -> Iterator[Member]:
@@ -28,14 +28,14 @@ def build_members(nets: Sequence[Net], plans: Sequence[Plan], *, on_meta: bool =
     for index, (net, plan) in enumerate(zip(nets, plans, strict=True)):
         task = make_task(net.task, net.model, net.loss, net.seed)
         model = build_model(task, net.seed, on_meta=on_meta)
-        _check_tensors(model, plan, prefix(index, len(nets)))
+        _check_tensors(model, plan, member_prefix(index, len(nets)))
         yield Member(
             task,
             model,
             net.seed,
-            (of_a_resumed_run(net.model), net.loss),
+            (without_start_from(net.model), net.loss),
             GeneratorStates.capture(),
-            attributes(task, model),
+            find_attributes(task, model),
             on_meta=on_meta,
         )
 
@@ -45,7 +45,7 @@ def _check_tensors(model: nn.Module, plan: Plan, name_prefix: str) -> None:
 
     Tensors are matched by their order in the plan, so that other layers would be trained otherwise.
     """
-    for built_tensors, planned_tensors in zip(specs(model), (plan.parameters, plan.buffers), strict=True):
+    for built_tensors, planned_tensors in zip(tensor_specs(model), (plan.parameters, plan.buffers), strict=True):
         for built, planned in itertools.zip_longest(built_tensors, planned_tensors):
             actual = "none"
             if built is not None:

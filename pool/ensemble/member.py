@@ -12,10 +12,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from loader.plugins.error_text import PluginError, definition_of
+from loader.plugins.error_text import PluginError, definition_location
 from pool.device.precision import arithmetic_settings
 from pool.ensemble.metric_values import collect_arrays
-from pool.exchange.tensors import all_tensors, replace_tensors, trained
+from pool.exchange.tensors import all_tensors, replace_tensors, trained_parameters
 from pool.nn.batch import TensorBatch
 from pool.nn.generators import GeneratorStates
 from pool.task.attributes import Attribute
@@ -50,7 +50,7 @@ class Member:
             loss = self.task.loss(self.model, batch, progress)
             problem = find_loss_problem(loss, backward=backward)
             if problem:
-                raise PluginError(f"loss {problem} ({definition_of(self.task.loss)})")
+                raise PluginError(f"loss {problem} ({definition_location(self.task.loss)})")
         return loss
 
     def measure(self, batch: TensorBatch, progress: Progress, collected: Mapping[str, npt.NDArray[Any]]) -> Tensor:
@@ -65,10 +65,10 @@ class Member:
             result = validate(self.model, batch, progress)
             problem = collect_arrays(result, collected)
             if problem:
-                raise PluginError(f"validate {problem} ({definition_of(validate)})")
+                raise PluginError(f"validate {problem} ({definition_location(validate)})")
             problem = find_loss_problem(result[0], backward=False)
             if problem:
-                raise PluginError(f"the loss of validate {problem} ({definition_of(validate)})")
+                raise PluginError(f"the loss of validate {problem} ({definition_location(validate)})")
         return result[0]
 
     @contextmanager
@@ -81,12 +81,12 @@ class Member:
         yield
         problem = self._find_change(weights, settings)
         if problem:
-            raise PluginError(f"{name} {problem} ({definition_of(method)})")
+            raise PluginError(f"{name} {problem} ({definition_location(method)})")
 
     @cached_property
     def _trained(self) -> dict[str, nn.Parameter]:
         """Returns the trained parameters of the model, by name."""
-        return dict(trained(self.model))
+        return dict(trained_parameters(self.model))
 
     def _weight_versions(self) -> dict[str, tuple[int, int]]:
         """Returns version and address of each weight. They differ after a change in place, or a replacement."""

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pool.kernels.fold import Addend, Fold
+from pool.kernels.reduction import Addend, Reduction
 from pool.kernels.rule import Rule, step
 
 Group = Mapping[str, Any]
@@ -114,7 +114,7 @@ class NativeOptimizer(torch.optim.Optimizer):
         first row in the whole table.
         """
         self._opt_called = True  # schedulers ask for it
-        job = Fold(gradients, scale, first_row, self.touched_only)
+        job = Reduction(gradients, scale, first_row, self.touched_only)
         is_table = job.is_of_rows or parameter in self.tables
         group = self._group_of[parameter]
         state: State = self.state[parameter]

@@ -20,11 +20,11 @@ from loader.chess.positions.game_index import saved_borders
 from loader.errors import DataChangedError, DataError
 from loader.files.identity import DataFile
 from loader.formats.errors import Fault
-from loader.formats.file_tools import Illegal
+from loader.formats.file_tools import IllegalEntries
 from loader.formats.format import Place
-from loader.formats.readers import usable
+from loader.formats.readers import open_usable_files
 from loader.stream.config import DataConfig
-from loader.stream.left_out import LeftOut
+from loader.stream.skipped_data import SkippedData
 
 LINES_AT_ONCE = 4096
 _OPENED_AT_ONCE = 16  # files that are opened at the same time
@@ -41,7 +41,7 @@ class BadDataPolicy(NamedTuple):
         return self.on_bad_data == "skip"
 
 
-KEPT, COUNTED = BadDataPolicy(None, False), BadDataPolicy("count", True)
+KEEP_ILLEGAL, COUNT_ILLEGAL = BadDataPolicy(None, False), BadDataPolicy("count", True)
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class ChunkCheck:
     """The numbers of legal and illegal entries of a chunk, up to the first damage."""
 
     entries: int  # number of legal entries
-    illegal: tuple[Illegal, ...] = ()
+    illegal: tuple[IllegalEntries, ...] = ()
     damage: DataError | None = None
 
 
@@ -67,7 +67,7 @@ def open_with(format: PositionFormat, config: DataConfig, files: Sequence[DataFi
         may_grow=config.may_grow,
         skip_damaged=config.on_bad_data == "skip",
         needed=needed_parts(config.settings.filters),
-        rule=BadDataPolicy(config.on_bad_data, every=False),
+        policy=BadDataPolicy(config.on_bad_data, every=False),
     )
 
 
@@ -84,7 +84,7 @@ def open_file(
     indexed: bool = True,
     may_grow: bool = False,
     needed: Sequence[str] = (),
-    rule: BadDataPolicy = KEPT,
+    policy: BadDataPolicy = KEEP_ILLEGAL,
 ) -> _native.EntryFile:
     """Opens an identified file of positions. Raises DataError.
 
@@ -95,9 +95,9 @@ def open_file(
     """
     codec = format.codec
     if not codec.is_sought or not indexed:
-        return _native.open_entries(codec, file.path, file.identity, may_grow, needed, None, *rule)
+        return _native.open_entries(codec, file.path, file.identity, may_grow, needed, None, *policy)
     with saved_borders(format.name, file) as kept:
-        opened = _native.open_entries(codec, file.path, file.identity, may_grow, needed, kept.borders, *rule)
+        opened = _native.open_entries(codec, file.path, file.identity, may_grow, needed, kept.borders, *policy)
         kept.borders = opened.borders
     return opened
 
@@ -118,18 +118,18 @@ class EntriesReader:
         may_grow: bool,
         skip_damaged: bool,
         needed: Sequence[str] = (),
-        rule: BadDataPolicy = KEPT,
+        policy: BadDataPolicy = KEEP_ILLEGAL,
     ) -> None:
-        """Opens the files. `needed` lists parts of an entry without which it counts as damage. `rule` says which data
+        """Opens the files. `needed` lists parts of an entry without which it counts as damage. `policy` says which data
         are left out."""
 
         def open_one(file: DataFile) -> tuple[DataFile, _native.EntryFile]:
-            return file, open_file(format, file, may_grow=may_grow, needed=needed, rule=rule)
+            return file, open_file(format, file, may_grow=may_grow, needed=needed, policy=policy)
 
         # Opening a file needs several disk reads in a row, so several files are opened at once to wait less.
         with ThreadPoolExecutor(_OPENED_AT_ONCE) as pool:
             opening = {file.path: pool.submit(open_one, file) for file in files}
-            opened = usable(files, lambda file: opening[file.path].result(), skip_damaged=skip_damaged)
+            opened = open_usable_files(files, lambda file: opening[file.path].result(), skip_damaged=skip_damaged)
         some_good = any(file.num_chunks and file.useless is None for _, file in opened)
         for _, file in opened:
             # A file is used up to its first damage; one that is damaged at its beginning is probably a mistake.
@@ -187,6 +187,6 @@ def raise_fault(fault: Fault | None) -> None:
         raise error_from_fault(fault)
 
 
-def parse_left_out(kinds: Iterable[tuple[Any, ...]]) -> list[LeftOut]:
-    """Converts tuples from native functions to `LeftOut`."""
-    return [LeftOut(*kind) for kind in kinds]
+def parse_left_out(kinds: Iterable[tuple[Any, ...]]) -> list[SkippedData]:
+    """Converts tuples from native functions to `SkippedData`."""
+    return [SkippedData(*kind) for kind in kinds]

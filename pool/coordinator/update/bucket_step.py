@@ -13,7 +13,7 @@ from pool.coordinator.scheduler.actions import Reduce, Update
 from pool.coordinator.update.parameter_part import ParameterPart
 from pool.coordinator.update.stopwatch import Stopwatch
 from pool.crash_points import crash_point
-from pool.kernels.fold import Addend
+from pool.kernels.reduction import Addend
 from pool.optim.buckets import BucketOptimizers
 
 Scale = Callable[[int], float]  # from the number of batches in a sum to the factor that makes it the gradient
@@ -55,19 +55,19 @@ class FusedStep:
         with self._stopwatch.reducing(action.step, action.bucket):
             crash_point("coordinator.before_fold")
             for part in self.parts:
-                if action.first:
+                if action.is_first:
                     part.begin()
-                part.reduce(action.contributions, action.places)
+                part.reduce(action.contributions, action.covered)
 
     def update(self, action: Update) -> None:
         with self._stopwatch.optimizing(action.step, action.bucket):
             crash_point("coordinator.before_fold")
             rest = () if action.reduction is None else action.reduction.contributions
             for part in self.parts:
-                if action.begins:
+                if action.starts_sum:
                     part.begin()
             gradients = [(part, part.gradients(rest)) for part in self.parts]
-            step_fused(self._optimizers, self._bucket, action.step, gradients, self._scale(action.batches))
+            step_fused(self._optimizers, self._bucket, action.step, gradients, self._scale(action.num_batches))
 
 
 BucketGradients = Sequence[tuple[ParameterPart, Sequence[Addend]]]  # all parts of a bucket, each with its gradients

@@ -15,7 +15,7 @@ from pool.coordinator.update.parameter_part import ParameterPart
 from pool.coordinator.update.stopwatch import Stopwatch
 from pool.coordinator.update.sum_then_step import GlobalNormStep, SumThenStep
 from pool.coordinator.update.unchanged_rows import CopyAllRows, CopyUntouchedRows, CopyWithoutGradient, UnchangedRows
-from pool.exchange.interface import CoordinatorExchange, PieceMemory
+from pool.exchange.interface import CoordinatorExchange, ShardMemory
 from pool.exchange.plan import Plan
 from pool.optim.buckets import BucketOptimizers
 from pool.optim.native import NativeOptimizer
@@ -73,10 +73,10 @@ def _parts(
     numbers."""
 
     def made(index: int, parameter: nn.Parameter) -> ParameterPart:
-        memory = exchange.piece(plan.buckets[b], index)
+        memory = exchange.shard(plan.buckets[b], index)
         return ParameterPart(index, parameter, memory, carry_over(memory, plan.parameters[index].name, parameter))
 
-    def carry_over(memory: PieceMemory, name: str, parameter: nn.Parameter) -> UnchangedRows:
+    def carry_over(memory: ShardMemory, name: str, parameter: nn.Parameter) -> UnchangedRows:
         if _writes_touched_rows(optimizers, b) and memory.is_table:
             return CopyUntouchedRows(memory, len(parameter), changes.of(name))
         return CopyWithoutGradient(memory) if isinstance(optimizers.of(b), NativeOptimizer) else CopyAllRows(memory)

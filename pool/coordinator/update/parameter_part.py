@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from pool.coordinator.update.unchanged_rows import UnchangedRows
 from pool.exchange.groups import Contribution
-from pool.exchange.interface import PieceMemory
-from pool.kernels.fold import Addend, Touched
+from pool.exchange.interface import ShardMemory
+from pool.kernels.reduction import Addend, Touched
 from pool.kernels.tree import join_into_nodes
 
 
@@ -21,7 +21,7 @@ class ParameterPart:
     always whole nodes of that tree.
     """
 
-    def __init__(self, index: int, parameter: nn.Parameter, memory: PieceMemory, carry: UnchangedRows) -> None:
+    def __init__(self, index: int, parameter: nn.Parameter, memory: ShardMemory, carry: UnchangedRows) -> None:
         """Makes a part with an empty sum. `index`: of the parameter in the plan. `parameter`: the tensor that the
         optimizer steps. `carry`: copies unchanged weights."""
         self.index = index
@@ -40,7 +40,7 @@ class ParameterPart:
     def gradients(self, contributions: Sequence[Contribution]) -> list[Addend]:
         """Returns all gradients that the step's sum is made of, ascending by their place in the tree: the sums that
         were kept, and `contributions`, the gradients of groups of batches."""
-        taken = self.memory.take(contributions)
+        taken = self.memory.read_gradients(contributions)
         return sorted([*self._nodes.values(), *taken], key=lambda addend: addend.leaf)
 
     @property
@@ -57,7 +57,7 @@ class ParameterPart:
         for addends in join_into_nodes(self.gradients(contributions), places):
             own = [lies_in[id(addend)] for addend in addends if id(addend) in lies_in]
             number = own[0] if own else next(n for n in range(len(taken) + 1) if n not in taken)
-            nodes[number] = addends[0] if own and len(addends) == 1 else self.memory.node(number, addends)
+            nodes[number] = addends[0] if own and len(addends) == 1 else self.memory.reduce_node(number, addends)
             taken = (taken - set(own)) | {number}
         self._nodes = nodes
 
@@ -67,13 +67,13 @@ class ParameterPart:
         addends = self.gradients(contributions)
         self.begin()
         if addends:
-            self.total, self._touched = self.memory.sum(0), self._carry.rows_to_write(addends)
-            self.memory.fold(self.total, addends, scale=scale, touched_only=False)
+            self.total, self._touched = self.memory.sum_memory(0), self._carry.rows_to_write(addends)
+            self.memory.reduce(self.total, addends, scale=scale, touched_only=False)
 
     @property
     def sum(self) -> list[Addend]:
         """Returns the part's gradient `total` as it is now, in a list; an empty list if there is none."""
-        return [] if self.total is None else [self.memory.addend(0, self.total, self._touched)]
+        return [] if self.total is None else [self.memory.make_addend(0, self.total, self._touched)]
 
     def ahead(self, version: int) -> None:
         """Copies weights to the next version early, while the workers compute with `version`, so that `next_version`
@@ -91,10 +91,10 @@ class ParameterPart:
     def give_out(self, step: int) -> None:
         """Copies the part's new weights to the other memory that holds the part, if there is any. To be called when the
         optimizer has made version step + 1 of them."""
-        self.memory.give_out(step + 1, self._carry.written)
+        self.memory.send(step + 1, self._carry.written)
 
     def forget(self) -> None:
         """Notes that the part's weights were written by something else than the optimizer, so that the two versions may
         differ in any row."""
         self._carry.forget()
-        self.memory.overwritten()
+        self.memory.mark_overwritten()

@@ -48,17 +48,17 @@ class SumThenStep:
         with self._stopwatch.reducing(action.step, self._bucket):
             crash_point("coordinator.before_fold")
             for part in self.parts:
-                if action.first:
+                if action.is_first:
                     part.begin()
-                if action.last:
-                    part.reduce_all(action.contributions, self._scale(action.batches))
+                if action.is_last:
+                    part.reduce_all(action.contributions, self._scale(action.num_batches))
                 else:
-                    part.reduce(action.contributions, action.places)
+                    part.reduce(action.contributions, action.covered)
 
     def update(self, action: Update) -> None:
         if action.reduction is not None:
             self.reduce(action.reduction)
-        elif action.begins:
+        elif action.starts_sum:
             for part in self.parts:
                 part.begin()
         if not self._waits:

@@ -9,8 +9,8 @@ from typing import Protocol
 import numpy as np
 
 from pool.coordinator.update.changed_rows import ChangedRows
-from pool.exchange.interface import PieceMemory
-from pool.kernels.fold import Addend, Touched, union
+from pool.exchange.interface import ShardMemory
+from pool.kernels.reduction import Addend, Touched, union_rows
 
 _NONE: Touched = np.zeros(0, np.uint32)
 
@@ -45,17 +45,17 @@ class CopyAllRows:
 
     written = None
 
-    def __init__(self, memory: PieceMemory) -> None:
+    def __init__(self, memory: ShardMemory) -> None:
         self._memory = memory
         self._equal = False  # True: the new version is a copy of the old one
 
     def ahead(self, version: int) -> None:
-        self._memory.copy_over(version)
+        self._memory.copy_unchanged(version)
         self._equal = True
 
     def over(self, version: int, _: Sequence[Addend]) -> None:
         if not self._equal:
-            self._memory.copy_over(version)
+            self._memory.copy_unchanged(version)
         self._equal = False
 
     def rows_to_write(self, _: Sequence[Addend]) -> Touched | None:
@@ -71,7 +71,7 @@ class CopyWithoutGradient:
 
     written = None
 
-    def __init__(self, memory: PieceMemory) -> None:
+    def __init__(self, memory: ShardMemory) -> None:
         self._memory = memory
 
     def ahead(self, version: int) -> None:
@@ -79,7 +79,7 @@ class CopyWithoutGradient:
 
     def over(self, version: int, gradients: Sequence[Addend]) -> None:
         if not gradients:
-            self._memory.copy_over(version)
+            self._memory.copy_unchanged(version)
 
     def rows_to_write(self, _: Sequence[Addend]) -> Touched | None:
         return None
@@ -95,7 +95,7 @@ class CopyUntouchedRows:
     are there, only those of them that are not written again.
     """
 
-    def __init__(self, memory: PieceMemory, rows: int, changes: ChangedRows) -> None:
+    def __init__(self, memory: ShardMemory, rows: int, changes: ChangedRows) -> None:
         """Makes the copier for one part of a table. `memory`, `rows`: of the part, and how many rows it has. `changes`:
         records all rows that are written."""
         self._memory = memory
@@ -109,13 +109,13 @@ class CopyUntouchedRows:
         self._changed = _NONE
 
     def over(self, version: int, gradients: Sequence[Addend]) -> None:
-        written = union(gradients, self._first_row, self._rows)
+        written = union_rows(gradients, self._first_row, self._rows)
         self._copy(version, written)
         self._changed = _NONE if written is None else written
         self._changes.mark(self._changed)
 
     def rows_to_write(self, gradients: Sequence[Addend]) -> Touched | None:
-        return union(gradients, self._first_row, self._rows)
+        return union_rows(gradients, self._first_row, self._rows)
 
     @property
     def written(self) -> Touched | None:
@@ -125,9 +125,9 @@ class CopyUntouchedRows:
         """Copies the table rows in which the two versions of the weights may differ, except the rows `but_not`.
         `share`: uses one in so many of the threads that are worth starting."""
         if self._changed is None:
-            self._memory.copy_over(version)
+            self._memory.copy_unchanged(version)
         elif len(self._changed) > 0:
-            self._memory.copy_over(version, self._changed, but_not=but_not, share=share)
+            self._memory.copy_unchanged(version, self._changed, but_not=but_not, share=share)
 
     def forget(self) -> None:
         self._changed = None

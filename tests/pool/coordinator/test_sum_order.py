@@ -23,9 +23,9 @@ from pool.coordinator.update.stopwatch import Stopwatch
 from pool.exchange.host.coordinator import HostCoordinator
 from pool.exchange.host_memory import HostMemory
 from pool.exchange.layout import Layout
-from pool.exchange.plan import Plan, TensorSpec, make_plan
-from pool.exchange.tensors import views
-from pool.kernels.tree import join_into_nodes, most_nodes, tree_sum
+from pool.exchange.plan import Plan, TensorSpec, build_plan
+from pool.exchange.tensors import view_array_as_tensors
+from pool.kernels.tree import join_into_nodes, max_nodes, tree_sum
 from pool.metrics.validation_pass import ValidationPass
 from pool.optim.buckets import BucketOptimizers
 from pool.protocol.messages import Assignment
@@ -76,18 +76,18 @@ class Step:
         self.draw = random.Random(seed)
         rng = np.random.default_rng(seed)
         specs = SPECS if "torch" in config.optimizer.name else SPECS[:2]  # ours are for float32
-        self.plan: Plan = make_plan(specs, [], [64, 1600], split_tables=True)
+        self.plan: Plan = build_plan(specs, [], [64, 1600], split_tables=True)
         memory = {(batch, 0): np.zeros(self.plan.nbytes, np.uint8) for batch in range(count)}
         self.touched = [np.flatnonzero(rng.random(ROWS) < 0.6).astype(np.uint16) for _ in range(count)]
         self.gradients = {}
         for batch in range(count):
-            for tensor in views(memory[batch, 0], self.plan.parameters):
+            for tensor in view_array_as_tensors(memory[batch, 0], self.plan.parameters):
                 tensor.copy_(torch.from_numpy(rng.standard_normal(tensor.shape) * 10.0 ** rng.integers(-3, 4)))
-            self.gradients[batch] = views(memory[batch, 0].copy(), self.plan.parameters)
+            self.gradients[batch] = view_array_as_tensors(memory[batch, 0].copy(), self.plan.parameters)
             missing = np.setdiff1d(np.arange(ROWS), self.touched[batch])
-            views(memory[batch, 0], self.plan.parameters)[0][missing] = torch.nan
+            view_array_as_tensors(memory[batch, 0], self.plan.parameters)[0][missing] = torch.nan
         self.exchange = HostCoordinator(
-            Layout(BatchSchema(count, (), ()), (self.plan,)).parts[0],
+            Layout(BatchSchema(count, (), ()), (self.plan,)).member_layouts[0],
             HostMemory([np.zeros(self.plan.nbytes, np.uint8) for _ in range(2)], memory),
             touched_rows=lambda taken, _: self.touched[taken.batches[0]],
             publish=lambda _: None,
@@ -113,14 +113,14 @@ class Step:
             else:
                 self.book.losses[batch] = (0.0,)
             self.advance()
-        assert self.book.complete
+        assert self.book.is_complete
         if self.steps.whole is not None:
             self.steps.whole.step(0)
 
     def advance(self) -> None:
-        for action in self.book.advance(self.work.get, starved=self.draw.random() < 0.7):
+        for action in self.book.advance(self.work.get, out_of_slots=self.draw.random() < 0.7):
             if isinstance(action, Reduce):
-                self.parts += not action.last
+                self.parts += not action.is_last
                 self.steps.buckets[action.bucket].reduce(action)
             elif isinstance(action, Update):
                 self.steps.buckets[action.bucket].update(action)
@@ -180,7 +180,7 @@ def test_a_step_without_batches_leaves_the_weights_though_the_one_before_had_som
     step.run(set())
     assert any(tensor.any() for tensor in step.exchange.weights(1))
     for b, bucket in enumerate(step.steps.buckets):
-        bucket.update(Update(0, b, batches=0, reduction=None))
+        bucket.update(Update(0, b, num_batches=0, reduction=None))
     if step.steps.whole is not None:
         step.steps.whole.step(0)
     for old, new in zip(step.exchange.weights(0), step.exchange.weights(1), strict=True):
@@ -203,8 +203,8 @@ def test_the_memory_for_sums_is_enough_for_a_step_added_up_batch_by_batch(count:
     for seed in range(20):
         draw = random.Random(seed)
         found: list[At] = []
-        for place in sorted(draw.sample(range(count), draw.randint(1, count))):
-            if place < count - 1:  # with the last one the sum is complete
-                found = [node[0] for node in join_into_nodes([*found, At(place)], range(place + 1))]
+        for leaf in sorted(draw.sample(range(count), draw.randint(1, count))):
+            if leaf < count - 1:  # with the last one the sum is complete
+                found = [node[0] for node in join_into_nodes([*found, At(leaf)], range(leaf + 1))]
                 most = max(most, len(found))
-    assert most <= most_nodes(count)
+    assert most <= max_nodes(count)

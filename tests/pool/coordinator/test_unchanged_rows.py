@@ -10,13 +10,13 @@ import torch
 
 from pool.coordinator.update.changed_rows import ChangedRows
 from pool.coordinator.update.unchanged_rows import CopyAllRows, CopyUntouchedRows, UnchangedRows
-from pool.exchange.host.coordinator import HostPiece
-from pool.kernels.fold import Addend
+from pool.exchange.host.coordinator import HostShard
+from pool.kernels.reduction import Addend
 
 ROWS, FIRST, STEPS = 200, 40, 60  # the piece is rows 40 to 239 of its table
 
 
-class Memory(HostPiece):
+class Memory(HostShard):
     """Of the piece, as far as rows are copied."""
 
     def __init__(self) -> None:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from pool import _native
 from pool.kernels import rule
-from pool.kernels.fold import Addend, Touched
+from pool.kernels.reduction import Addend, Touched
 from pool.optim import FTRL, Adam, RowwiseAdagrad, SparseAdam
 from pool.optim.native import NativeOptimizer
 

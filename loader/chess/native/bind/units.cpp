@@ -52,8 +52,8 @@ nb::object units_of_file(const EntryFile& file, std::size_t chunk) {
         const nb::gil_scoped_release release;
         block = read_units(file, chunk);
     }
-    std::vector<LeftOutTuple> skipped;
-    for (const stream::LeftOut& kind : block.skipped) skipped.push_back(sparsepool::as_tuple(kind));
+    std::vector<SkippedTuple> skipped;
+    for (const stream::SkippedData& kind : block.skipped) skipped.push_back(sparsepool::as_tuple(kind));
     const bool cuts_units = block.cuts_units;
     const std::vector<CountedReason> unscored = std::move(block.unscored);
     return nb::make_tuple(unit_tuple(std::move(block)), skipped, cuts_units, unscored);
@@ -159,7 +159,8 @@ void bind_units(nb::module_& module) {
     module.def(
         "read_units", &units_of_file, "file"_a, "chunk"_a,
         "The records, lines or games of a chunk, each decoded once: (bytes, ends, entries, fault), what was left\n"
-        "out, by kind, as loader.stream.left_out.LeftOut, whether units have lost some of their entries, so that\n"
+        "out, by kind, as loader.stream.skipped_data.SkippedData, whether units have lost some of their entries, so "
+        "that\n"
         "these bytes can't be used, and entries without a score, as ChunkWalk.unscored.");
     module.def("cut_units", &units_of_bytes, "codec"_a, "bytes"_a, "Those of a whole file that a writer has written.");
     module.def(

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from pool.config.load import parse_config
-from pool.device.event_waiter import host_event
+from pool.device.event_waiter import record_host_event
 
 
 class Recorded:
@@ -32,11 +32,11 @@ def stream(kind: str) -> torch.Stream:
 def test_a_thread_that_waits_for_a_card_sleeps_unless_it_may_keep_a_core_busy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "Event", Recorded)
     monkeypatch.setattr(torch.cuda, "Stream", dict)
-    event: Any = host_event(stream("cuda"))
+    event: Any = record_host_event(stream("cuda"))
     assert event.how == {"blocking": True}
     assert event.stream == {"stream_id": 7, "device_index": 2, "device_type": 1}
-    spinning: Any = host_event(stream("cuda"), spins=True)
-    of_another_kind: Any = host_event(stream("fakegpu"))
+    spinning: Any = record_host_event(stream("cuda"), spins=True)
+    of_another_kind: Any = record_host_event(stream("fakegpu"))
     assert spinning == of_another_kind == "spinning"
 
 

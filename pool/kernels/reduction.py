@@ -4,7 +4,7 @@ Native code does it on a CPU, our kernels on a CUDA device, and elsewhere torch'
 bits.
 
 Numbers are float32 and contiguous. A gradient may be bfloat16, beside others that are not. There is at least one
-gradient. Their places (leaves of the tree) ascend strictly, and on a device lie in one node of `MOST_PLACES` leaves. Of
+gradient. Their places (leaves of the tree) ascend strictly, and on a device lie in one node of `MAX_LEAVES` leaves. Of
 a table [rows, columns] a gradient defines the touched rows alone. On a CPU these lie where they belong or one after the
 other. On a device they always lie one after the other, numbered by `Addend.numbers` (uint16 or uint32, all of one
 type). Row r of a table belongs to feature first_row + r.
@@ -24,11 +24,11 @@ from torch import Tensor
 
 from pool import _native
 from pool.kernels.backend import backend_of
-from pool.kernels.cuda import fold as cuda
-from pool.kernels.threads import MEMORY_BOUND, worthwhile
+from pool.kernels.cuda import reduction as cuda
+from pool.kernels.threads import MEMORY_BOUND, choose_num_threads
 from pool.kernels.tree import tree_sum
 
-MOST_PLACES = cuda.MOST_PLACES
+MAX_LEAVES = cuda.MAX_LEAVES
 
 Touched = npt.NDArray[np.unsignedinteger[Any]]  # numbers of a table's rows, ascending
 
@@ -47,7 +47,7 @@ class Addend:
 
 
 @dataclass(frozen=True)
-class Fold:
+class Reduction:
     """A reduction: the gradients to be added up, at least one, and how their sum is used."""
 
     addends: Sequence[Addend]
@@ -64,7 +64,7 @@ class Fold:
         return of_rows > 0
 
     @property
-    def places(self) -> list[int]:
+    def leaves(self) -> list[int]:
         return [addend.leaf for addend in self.addends]
 
     @property
@@ -77,18 +77,26 @@ class Fold:
         return [addend.numbers for addend in self.addends if addend.numbers is not None]
 
 
-def fold(out: Tensor, job: Fold) -> None:
+def reduce(out: Tensor, reduction: Reduction) -> None:
     """Writes to `out` the sum of the gradients times the scale. `out` may be the memory of one gradient. A device does
     this asynchronously."""
     match backend_of(out.device):
         case "cpu" if out.dtype == torch.float32:
-            run_native(_NATIVE, [out], job, threads=worthwhile(out.numel(), MEMORY_BOUND))
-        case "cuda" if job.is_of_rows:
-            cuda.fold_rows(out, job.gradients, job.lists, job.places, job.scale, job.first_row, job.touched_only)
+            run_native(_NATIVE, [out], reduction, threads=choose_num_threads(out.numel(), MEMORY_BOUND))
+        case "cuda" if reduction.is_of_rows:
+            cuda.reduce_rows(
+                out,
+                reduction.gradients,
+                reduction.lists,
+                reduction.leaves,
+                reduction.scale,
+                reduction.first_row,
+                reduction.touched_only,
+            )
         case "cuda":
-            cuda.fold(out, job.gradients, job.places, job.scale)
+            cuda.reduce(out, reduction.gradients, reduction.leaves, reduction.scale)
         case _:
-            fold_by_torch(out, job)
+            reduce_by_torch(out, reduction)
 
 
 class NativeKernels(NamedTuple):
@@ -99,23 +107,23 @@ class NativeKernels(NamedTuple):
     rows: Callable[..., None]
 
 
-_NATIVE = NativeKernels(_native.fold, _native.fold_rows)
+_NATIVE = NativeKernels(_native.reduce, _native.reduce_rows)
 
 
 def run_native(
-    kernels: NativeKernels, tensors: Sequence[Tensor | Sequence[Tensor]], job: Fold, **settings: Any
+    kernels: NativeKernels, tensors: Sequence[Tensor | Sequence[Tensor]], reduction: Reduction, **settings: Any
 ) -> None:
-    """Calls the native function for the kind of gradients in `job`. All memory is that of a CPU.
+    """Calls the native function for the kind of gradients in `reduction`. All memory is that of a CPU.
 
     `tensors`: what the function writes or reads besides gradients, tensors or lists of tensors; `settings`: its other
     arguments.
     """
-    settings |= {"places": job.places, "scale": job.scale}
-    if job.is_of_rows:
-        rows = [(addend.gradient, addend.touched) for addend in job.addends]
-        kernels.rows(*tensors, rows, first_row=job.first_row, touched_only=job.touched_only, **settings)
+    settings |= {"leaves": reduction.leaves, "scale": reduction.scale}
+    if reduction.is_of_rows:
+        rows = [(addend.gradient, addend.touched) for addend in reduction.addends]
+        kernels.rows(*tensors, rows, first_row=reduction.first_row, touched_only=reduction.touched_only, **settings)
     else:
-        kernels.dense(*tensors, job.gradients, **settings)
+        kernels.dense(*tensors, reduction.gradients, **settings)
 
 
 class RowSum(NamedTuple):
@@ -125,33 +133,33 @@ class RowSum(NamedTuple):
     there: Tensor  # bool [rows, 1]: whether a gradient defines the row
 
 
-def sum_by_torch(job: Fold, dtype: torch.dtype = torch.float32) -> Tensor:
+def sum_by_torch(reduction: Reduction, dtype: torch.dtype = torch.float32) -> Tensor:
     """Returns the sum of dense gradients, not scaled. No shape depends on numbers in a tensor, so nothing waits for a
     device."""
-    return tree_sum(job.places, [gradient.to(dtype) for gradient in job.gradients], torch.add)
+    return tree_sum(reduction.leaves, [gradient.to(dtype) for gradient in reduction.gradients], torch.add)
 
 
-def sum_rows_by_torch(like: Tensor, job: Fold) -> RowSum:
+def sum_rows_by_torch(like: Tensor, reduction: Reduction) -> RowSum:
     """Returns the sum of a table's rows, not scaled. `like`: a tensor of the table's shape."""
-    assert len({numbers.dtype for numbers in job.lists}) == 1, "lists of one type"
+    assert len({numbers.dtype for numbers in reduction.lists}) == 1, "lists of one type"
     leaves = []
-    for gradient, numbers in zip(job.gradients, job.lists, strict=True):
-        at = numbers.to(torch.int64) - job.first_row
+    for gradient, numbers in zip(reduction.gradients, reduction.lists, strict=True):
+        at = numbers.to(torch.int64) - reduction.first_row
         rows = torch.zeros_like(like).index_copy_(0, at, gradient.float())
         there = torch.zeros(len(like), 1, dtype=torch.bool, device=like.device).index_fill_(0, at, True)
         leaves.append(RowSum(rows, there))
-    total = tree_sum(job.places, leaves, _added)
+    total = tree_sum(reduction.leaves, leaves, _added)
     return RowSum(total.rows + 0.0, total.there)  # turns a sum of -0.0 into 0.0, as native code and kernels do
 
 
-def fold_by_torch(out: Tensor, job: Fold) -> None:
-    """Does as `fold` with torch's operations, on any device."""
-    if not job.is_of_rows:
-        out.copy_(_scaled(sum_by_torch(job, out.dtype), job.scale))
+def reduce_by_torch(out: Tensor, reduction: Reduction) -> None:
+    """Does as `reduce` with torch's operations, on any device."""
+    if not reduction.is_of_rows:
+        out.copy_(_scaled(sum_by_torch(reduction, out.dtype), reduction.scale))
         return
-    total = sum_rows_by_torch(out, job)
-    scaled = _scaled(total.rows, job.scale)
-    out.copy_(torch.where(total.there, scaled, out) if job.touched_only else scaled)
+    total = sum_rows_by_torch(out, reduction)
+    scaled = _scaled(total.rows, reduction.scale)
+    out.copy_(torch.where(total.there, scaled, out) if reduction.touched_only else scaled)
 
 
 def _added(left: RowSum, right: RowSum) -> RowSum:
@@ -164,7 +172,7 @@ def _scaled(total: Tensor, scale: float) -> Tensor:
     return total if scale == 1.0 else total * scale
 
 
-def within(touched: Touched, first: int, last: int) -> tuple[int, int]:
+def find_rows(touched: Touched, first: int, last: int) -> tuple[int, int]:
     """Returns begin and end, in an ascending list, of the rows from `first` to below `last`.
 
     (numpy's search would copy the whole list to compare numbers of one type.)
@@ -173,7 +181,7 @@ def within(touched: Touched, first: int, last: int) -> tuple[int, int]:
     return begin, bisect_left(touched, last, begin)
 
 
-def union(addends: Sequence[Addend], first_row: int, rows: int) -> Touched | None:
+def union_rows(addends: Sequence[Addend], first_row: int, rows: int) -> Touched | None:
     """Returns the numbers, in new memory, of those rows of a part of a table that any addend defines. None if it is no
     table.
 
@@ -184,7 +192,7 @@ def union(addends: Sequence[Addend], first_row: int, rows: int) -> Touched | Non
         return None
     last_row = first_row + rows
     if len(lists) == 1:
-        begin, end = within(lists[0], first_row, last_row)
+        begin, end = find_rows(lists[0], first_row, last_row)
         return lists[0][begin:end].copy()
     out = np.empty(sum(map(len, lists)), np.uint32)
     return out[: _native.union_rows(out, lists, first=first_row, last=last_row)]

@@ -12,8 +12,8 @@ import torch
 
 from pool.device.proof import COPIED, NEEDED, OPENED, OUTLIVES, TRAINED, WRITTEN, Record, Setup, note, records
 from pool.device.second_process import NotTriedError
-from pool.planner import card_proof
-from pool.planner.card_proof import Verdict
+from pool.planner import memory_sharing
+from pool.planner.memory_sharing import CheckResult
 
 SETUPS = {"cuda:0": Setup("A100", "580.1", mps=False), "cuda:1": Setup("H100", "580.1", mps=False)}
 SHARED = f"{OPENED}; {WRITTEN}"
@@ -28,13 +28,13 @@ class Cards:
         self.copied = ""
         self.not_tried = ""  # the function that can't try it
 
-    def sharing_problems(self, device: str, module: str, deadline: float) -> dict[str, str]:
+    def find_sharing_problems(self, device: str, module: str, deadline: float) -> dict[str, str]:
         assert (module, deadline > 0) == ("tests.other", True)
-        self._try(device, "sharing_problems")
+        self._try(device, "find_sharing_problems")
         return dict(self.shared)
 
-    def copy_problem(self, kind: str, *_: object) -> str:
-        self._try(f"copies of {kind}", "copy_problem")
+    def find_copy_problem(self, kind: str, *_: object) -> str:
+        self._try(f"copies of {kind}", "find_copy_problem")
         return self.copied
 
     def _try(self, what: str, function: str) -> None:
@@ -47,15 +47,15 @@ class Cards:
 def cards(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Cards:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     made = Cards()
-    for name in ("sharing_problems", "copy_problem"):
-        monkeypatch.setattr(card_proof, name, getattr(made, name))
+    for name in ("find_sharing_problems", "find_copy_problem"):
+        monkeypatch.setattr(memory_sharing, name, getattr(made, name))
     shared = SimpleNamespace(setup=lambda device: SETUPS[str(device)])
-    monkeypatch.setattr(card_proof, "shared_memory_of", lambda _: shared)
+    monkeypatch.setattr(memory_sharing, "shared_memory_of", lambda _: shared)
     return made
 
 
-def proof(*devices: str) -> Verdict:
-    return card_proof.card_proof([torch.device(device) for device in devices], "tests.other", 10)
+def proof(*devices: str) -> CheckResult:
+    return memory_sharing.check_memory_sharing([torch.device(device) for device in devices], "tests.other", 10)
 
 
 def test_what_is_new_is_tried_once_and_noted(cards: Cards) -> None:
@@ -65,7 +65,9 @@ def test_what_is_new_is_tried_once_and_noted(cards: Cards) -> None:
     assert re.fullmatch(rf"shared memory was tried now, in \d+\.\d s, A100, driver 580\.1: {SHARED}", first.why)
     (record,) = records()
     assert (record.setup, record.problems) == (SETUPS["cuda:0"], dict.fromkeys(NEEDED, ""))
-    assert second == Verdict(proven=True, why=f"shared memory was tried on {record.day}, A100, driver 580.1: {SHARED}")
+    assert second == CheckResult(
+        proven=True, why=f"shared memory was tried on {record.day}, A100, driver 580.1: {SHARED}"
+    )
 
 
 def test_each_kind_of_card_is_tried_and_copies_of_all_together(cards: Cards) -> None:
@@ -112,7 +114,7 @@ def test_what_does_not_arrive_on_another_card_stands_against_several_alone(cards
     assert proof("cuda:0").proven
 
 
-@pytest.mark.parametrize("function", ["sharing_problems", "copy_problem"])
+@pytest.mark.parametrize("function", ["find_sharing_problems", "find_copy_problem"])
 def test_what_may_pass_is_not_noted_and_tried_again(function: str, cards: Cards) -> None:
     cards.not_tried = function
     verdict = proof("cuda:0", "cuda:1")

@@ -15,22 +15,22 @@ from functools import cache, partial
 
 import torch
 
-from pool.device.memory_probes import sharing_problems
+from pool.device.memory_probes import find_sharing_problems
 from pool.device.proof import COPIED, NEEDED, NEEDED_BY_SEVERAL, Record, Setup, note, notes_file
 from pool.device.second_process import NotTriedError
 from pool.device.shared_memory import shared_memory_of
-from pool.exchange.device.card_copies import copy_problem
+from pool.exchange.device.card_copies import find_copy_problem
 
 
 @dataclass(frozen=True)
-class Verdict:
+class CheckResult:
     """Whether sharing memory works, and the reason for it."""
 
     proven: bool
     why: str  # explanation for the user
 
 
-def card_proof(devices: Sequence[torch.device], module: str, seconds: float) -> Verdict:
+def check_memory_sharing(devices: Sequence[torch.device], module: str, seconds: float) -> CheckResult:
     """Determines whether processes can exchange gradients and weights through the memory of these devices, all of one
     kind.
 
@@ -39,19 +39,19 @@ def card_proof(devices: Sequence[torch.device], module: str, seconds: float) -> 
     kind, deadline = devices[0].type, time.monotonic() + seconds
     shared = shared_memory_of(kind)
     assert shared is not None
-    copied = cache(partial(copy_problem, kind, module, deadline)) if len(devices) > 1 else None
+    copied = cache(partial(find_copy_problem, kind, module, deadline)) if len(devices) > 1 else None
     setups = {shared.setup(device): device for device in devices}
     verdicts = [
-        _judged(setup, partial(sharing_problems, str(device), module, deadline), copied)
+        _judged(setup, partial(find_sharing_problems, str(device), module, deadline), copied)
         for setup, device in setups.items()
     ]
     return next(
         (verdict for verdict in verdicts if not verdict.proven),
-        Verdict(proven=True, why="; ".join(verdict.why for verdict in verdicts)),
+        CheckResult(proven=True, why="; ".join(verdict.why for verdict in verdicts)),
     )
 
 
-def _judged(setup: Setup, shared: Callable[[], dict[str, str]], copied: Callable[[], str] | None) -> Verdict:
+def _judged(setup: Setup, shared: Callable[[], dict[str, str]], copied: Callable[[], str] | None) -> CheckResult:
     """Judges one kind of device, by its note or by trying.
 
     `shared` and `copied` try sharing memory and copying between devices. `copied` is None if there is a single
@@ -67,13 +67,13 @@ def _judged(setup: Setup, shared: Callable[[], dict[str, str]], copied: Callable
                 found[COPIED] = copied()
         except NotTriedError as error:
             why = f"it can't be tried now whether processes can share memory of {setup}: {error}"
-            return Verdict(proven=False, why=why)
+            return CheckResult(proven=False, why=why)
         record = Record(setup, datetime.now(UTC).date().isoformat(), {**record.problems, **found})
         when, kept = f"now, in {time.monotonic() - begin:.1f} s", _kept(record)
     tried = f"shared memory was tried {when}, {setup}"
     if problem := record.failed(needed):
-        return Verdict(proven=False, why=f"{tried}: {problem}{kept or f'; to try it again, remove {notes_file()}'}")
-    return Verdict(proven=True, why=f"{tried}: {record.passed()}{kept}")
+        return CheckResult(proven=False, why=f"{tried}: {problem}{kept or f'; to try it again, remove {notes_file()}'}")
+    return CheckResult(proven=True, why=f"{tried}: {record.passed()}{kept}")
 
 
 def _kept(record: Record) -> str:
