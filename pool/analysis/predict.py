@@ -29,7 +29,7 @@ from pool.config.changes import Change
 from pool.errors import ConfigError, PoolError
 from pool.export.load import TrainedNetwork, describe_networks, load_networks
 from pool.export.member import NEWEST, Choice
-from pool.export.run import Method, data_config, predict_method
+from pool.export.run import Method, build_data_config, predict_method
 from pool.metrics.feature_uses import FeatureUses, UntrainedShare
 from pool.nn.batch import TensorBatch
 
@@ -112,7 +112,7 @@ def predict_file(
     uses = FeatureUses()
     ending = check_output_name(output)
     try:
-        config = data_config(predictor.members[0], changes, predictor.verb)
+        config = build_data_config(predictor.members[0], changes, predictor.verb)
         files = identify(find_files(patterns, "--data"))
         data = without_labels(config.data)
         names = None if ids is None else read_column_texts(data, files, ids)

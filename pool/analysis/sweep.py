@@ -23,7 +23,7 @@ from pool.config.load import load_config
 from pool.config.member_settings import find_differing_keys, flatten
 from pool.config.tree import Config
 from pool.errors import CheckpointError, ConfigError
-from pool.export.member import members_of
+from pool.export.member import read_members
 from pool.metrics.digits import in_digits
 
 SEED = "run.model_seed"  # called `seed` in a member's table
@@ -206,7 +206,7 @@ def read_result(run_dir: Path) -> SweepResult:
         state = read_state(checkpoint)
     except OSError as error:
         raise CheckpointError(f"{error.filename or checkpoint}: {error.strerror}") from None
-    settings = [dict(flatten(member)) for member in members_of(checkpoint, state)]
+    settings = [dict(flatten(member)) for member in read_members(checkpoint, state)]
     ranking = rank(checkpoint, state, at_best=True)
     if ranking is None or len(ranking.validations) != len(settings):
         raise CheckpointError(f"{checkpoint}: says nothing of its members: neither validations nor losses are there")

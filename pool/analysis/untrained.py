@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from loader.files.regular import open_regular
 from pool.checkpoint.state import OPTIMIZER
 from pool.exchange.layout import remove_member_prefix
-from pool.export.load import TrainedNetwork, first_model
+from pool.export.load import TrainedNetwork, build_initial_model
 from pool.metrics.feature_uses import FeatureUses, UntrainedShare
 from pool.nn.sparse_linear import SparseLinear
 
@@ -34,7 +34,7 @@ def untrained_shares(uses: FeatureUses, trained: TrainedNetwork) -> tuple[Untrai
     A row counts as untrained if it equals that of a new model, except for weight decay, and if the optimizer's sums of
     squares contain no gradient of it.
     """
-    first = first_model(trained)
+    first = build_initial_model(trained)
     if first is None:
         return ()
     initial = dict(first.named_parameters())

@@ -25,7 +25,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _write_key(file: Path | None) -> None:
-    """Writes a new key to the file and ends the command. Does nothing without a file."""
+    """Writes a new key to a file and ends the command. Does nothing if there is no file."""
     if file is None:
         return
     from pool.machines.key import write_key
@@ -100,19 +100,19 @@ def train_on_machines(
     """
     from pool.config.load import load_config
     from pool.machines.local import run_all
-    from pool.machines.start import Given, join
+    from pool.machines.start import MachineOptions, join_machines
     from pool.supervisor.train import train as run
 
-    given = Given(machines, machine, first, interface, key, port)
+    options = MachineOptions(machines, machine, first, interface, key, port)
     settings = load_config(config, overrides or (), trace=trace)
     changes = parse_overrides(override, resume=resume)
     if local:
-        if machines is None or given != Given(machines=machines):
+        if machines is None or options != MachineOptions(machines=machines):
             raise ConfigError(
                 "--local: goes with --machines, and with none of --machine, --first, --interface, --port, --key"
             )
         raise typer.Exit(run_all(machines, _remove_options(sys.argv[2:], "--local", "--machines")))
-    group = join(given, os.environ)
+    group = join_machines(options, os.environ)
     code = run(
         _settings_of_machine(settings, group.rank, is_config_file=not config.is_dir()),
         resume=resume,

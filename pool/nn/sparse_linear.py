@@ -114,7 +114,10 @@ class SparseLinear(nn.Module):
         return out
 
     def effective_parameters(
-        self, weight: Tensor, bias: Tensor | None, sparse: SparseInput  # noqa: ARG002
+        self,
+        weight: Tensor,
+        bias: Tensor | None,
+        sparse: SparseInput,  # noqa: ARG002
     ) -> tuple[Tensor, Tensor | None]:
         """Returns the numbers that are summed up in place of `weight` and `bias`, with the same shapes.
 

@@ -17,7 +17,7 @@ from pool.errors import ConfigError, PoolError, RunError
 from pool.exchange.exchange_choice import HOST
 from pool.machines.follower import MachineRefused, RunEnded, StartGeneration, StopGeneration
 from pool.machines.group import MachineGroup
-from pool.machines.start import lone_machine_line
+from pool.machines.start import find_lone_machine_warning
 from pool.protocol.identity import SUPERVISOR, Peer
 from pool.protocol.messages import RunReport
 from pool.run_folder.access import shown
@@ -112,7 +112,7 @@ def _supervise(run: _Run, allow_different_numerics: bool, changes: Sequence[tupl
     progress.say(f"run {folder.path}: preparing")
     if config.run.trace:
         trace.clear(folder.inside)
-    if run.group is None and (line := lone_machine_line(os.environ)):
+    if run.group is None and (line := find_lone_machine_warning(os.environ)):
         progress.say(line)
     begin = None if run.group is None else _agree(run, run.group)
     if begin is None:

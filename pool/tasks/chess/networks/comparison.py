@@ -24,7 +24,7 @@ from pool.config.load import apply_changes, load_config
 from pool.config.schedule import MAX_STEPS
 from pool.config.tree import Config
 from pool.errors import ConfigError
-from pool.export.run import data_config
+from pool.export.run import build_data_config
 from pool.nn.batch import TensorBatch
 from pool.task.task import Progress
 from pool.tasks.chess.network import FileNetwork
@@ -129,7 +129,7 @@ def _base(opened: Sequence[Predictor | NetworkFile], changes: Sequence[Change], 
         return load_config(config_file, changes)
     for each in opened:
         if isinstance(each, Predictor):
-            return data_config(each.members[0], changes, "validate", SECTIONS)
+            return build_data_config(each.members[0], changes, "validate", SECTIONS)
     first = opened[0]
     assert isinstance(first, NetworkFile)
     tree = first.network.settings()
@@ -144,7 +144,7 @@ def _data_of(evaluator: Predictor | NetworkFile, base: Config) -> DataConfig:
         inputs = evaluator.network.inputs
         own = {"features": inputs.features, "king_buckets": inputs.king_buckets, "output_buckets": "single"}
     else:
-        settings = data_config(evaluator.members[0], (), "validate").data.settings
+        settings = build_data_config(evaluator.members[0], (), "validate").data.settings
         own = {key: getattr(settings, key) for key in _INPUTS}
     return base.data.model_copy(update={"chess": base.data.settings.model_copy(update=own)})
 
