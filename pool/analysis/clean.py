@@ -6,15 +6,21 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from pool.checkpoint.folder import DAMAGED, PREFIX, checkpoints, newest_good, old_checkpoints
-from pool.checkpoint.folder import remove as remove_checkpoint
+from pool.checkpoint.folder import (
+    DAMAGED,
+    PREFIX,
+    find_newest_undamaged,
+    list_checkpoints,
+    list_removable,
+    remove_checkpoint,
+)
 from pool.checkpoint.state import FOLDER
 from pool.config.load import read_recorded_settings
 from pool.errors import ConfigError
 from pool.nets.record import create_export_check
 from pool.run_folder import access, files
 from pool.run_folder.strict_json import value_at
-from pool.supervisor.resources.run_folder import locked
+from pool.supervisor.resources.run_folder import acquire_lock
 
 
 def clean_run(run: Path, keep: int, every: int | None, say: Callable[[str], object], *, remove: bool) -> int | None:
@@ -28,12 +34,12 @@ def clean_run(run: Path, keep: int, every: int | None, say: Callable[[str], obje
     config = read_recorded_settings(run)
     if every is None:
         every = _read_number(config, "keep_every")
-    folder_fd = access.hold(run)
+    folder_fd = access.open_folder(run)
     lock = -1
     try:
-        folder = access.inside(folder_fd)
+        folder = access.descriptor_path(folder_fd)
         access.check_below(folder, (FOLDER,), links_in=FOLDER)
-        lock = locked(folder)  # no run can begin in this folder meanwhile
+        lock = acquire_lock(folder)  # no run can begin in this folder meanwhile
         total = 0
         for checkpoint in _checkpoints_to_remove(folder, keep, every, config):
             nbytes = _measure_size(checkpoint)
@@ -47,7 +53,7 @@ def clean_run(run: Path, keep: int, every: int | None, say: Callable[[str], obje
         say(f"{run}: goes on, and is left alone")
         return None
     except OSError as error:
-        raise ConfigError(access.shown(f"{error.filename or run}: {error.strerror}")) from None
+        raise ConfigError(access.show_real_paths(f"{error.filename or run}: {error.strerror}")) from None
     finally:
         for fd in (lock, folder_fd):
             if fd >= 0:
@@ -67,11 +73,11 @@ def _checkpoints_to_remove(run: Path, keep: int, every: int, config: object) -> 
     folder = run / FOLDER
     if not folder.is_dir():
         return
-    good = newest_good(folder).good
+    good = find_newest_undamaged(folder).good
     if good is not None:
         is_export_due = create_export_check(run, _read_number(config, "export_every"))
-        retained = [path for path in checkpoints(folder) if path.name >= good.name]
-        for checkpoint in old_checkpoints(folder, keep, every, is_export_due):
+        retained = [path for path in list_checkpoints(folder) if path.name >= good.name]
+        for checkpoint in list_removable(folder, keep, every, is_export_due):
             if checkpoint not in retained:
                 yield checkpoint
     yield from sorted(path for path in folder.iterdir() if path.name.startswith(DAMAGED) and path.is_dir())

@@ -62,7 +62,7 @@ def sweep(
     variations = [Variation.parse(text) for text in vary]
     settings = build_sweep_config(config, overrides or (), variations, seeds, trace=trace)
     if check:
-        preparation.check(settings, print)
+        preparation.check_run(settings, print)
         return
     options: list[str] = []
     for text in vary:

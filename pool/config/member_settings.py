@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from pool.config.ensemble import EnsembleConfig
-from pool.run_folder.strict_json import explained, printable
+from pool.run_folder.strict_json import describe_validation_error, printable
 
 _MAX_SHOWN = 16  # members on a line
 _NAMES_OF_RUN = ("run.dir", "run.trace", "overrides", "ensemble.member")  # names of a run, and the members' tables
@@ -28,7 +28,7 @@ def parse_member_settings(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     try:
         ensemble = EnsembleConfig.model_validate_json(json.dumps(run.get("ensemble", {})))
     except ValidationError as error:
-        raise ValueError(f"ensemble: {explained(error)}") from None
+        raise ValueError(f"ensemble: {describe_validation_error(error)}") from None
     if not ensemble.is_set:
         return [run]
     if ensemble.problem:
@@ -44,7 +44,7 @@ def parse_member_settings(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     try:
         return list(ensemble.member_trees(run, seed))
     except ValidationError as error:
-        raise ValueError(f"run.seed: {explained(error)}") from None
+        raise ValueError(f"run.seed: {describe_validation_error(error)}") from None
 
 
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

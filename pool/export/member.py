@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pool.checkpoint.folder import locate
+from pool.checkpoint.folder import find_checkpoint
 from pool.checkpoint.ranking import rank
 from pool.checkpoint.state import STATE, SavedState, read_state
 from pool.config.member_settings import find_differing_keys, flatten, list_members, parse_member_settings
 from pool.errors import CheckpointError, ConfigError
-from pool.run_folder.strict_json import not_ours, printable, value_at
+from pool.run_folder.strict_json import foreign_content_error, printable, value_at
 from pool.task.start import KEY
 
 BEST: Literal["best"] = "best"
@@ -52,7 +52,7 @@ def read_members(checkpoint: Path, state: SavedState) -> list[Mapping[str, Any]]
     try:
         return parse_member_settings(state.config)
     except ValueError as error:
-        raise not_ours(checkpoint / STATE, f"config.{error}") from None
+        raise foreign_content_error(checkpoint / STATE, f"config.{error}") from None
 
 
 def find_member(checkpoint: Path, state: SavedState, member: MemberId) -> tuple[int, str]:
@@ -162,7 +162,7 @@ def _check_start(checkpoint: Path, start: str) -> None:
         )
     if path.is_dir():
         try:
-            checkpoint_of_start = locate(path)
+            checkpoint_of_start = find_checkpoint(path)
             members = len(read_state(checkpoint_of_start).members)
         except (OSError, CheckpointError) as error:
             raise ConfigError(f"--average: {_START} = {start} can't be looked at: {error}") from None

@@ -46,7 +46,7 @@ def build_data_config(
     """
     data = trained.config.get("data")
     if not isinstance(data, Mapping):
-        raise strict_json.not_ours(trained.checkpoint, "config.data: a section is expected")
+        raise strict_json.foreign_content_error(trained.checkpoint, "config.data: a section is expected")
     recorded = {name: trained.config.get(name) for name in sections}
     tree = json.loads(json.dumps({"task": trained.name, **recorded, "data": {**data, "train": [], "validation": []}}))
     changed_keys = [change.key for change in changes]

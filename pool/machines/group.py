@@ -23,8 +23,8 @@ from pool.machines.leader import SILENCE_TIMEOUT, Leader
 from pool.machines.rank import MachineRank, format_machines
 from pool.protocol.identity import MACHINE, Peer
 from pool.protocol.machine_hub import MachineHub
-from pool.protocol.messages import CheckpointPiece, CheckpointPlace, CheckpointRequest, MachineOrders, MachineReport
-from pool.protocol.resend import SAY_AGAIN_MS, SayAgain
+from pool.protocol.messages import CheckpointLocation, CheckpointRequest, CheckpointShard, MachineOrders, MachineReport
+from pool.protocol.resend import RESEND_MS, ResendTimer
 
 REQUEST_AGAIN = 2.0  # seconds until a block of a checkpoint is requested again
 MAX_BUSY = 5.0  # seconds: longer than a busy supervisor takes between two calls of `exchange_messages`
@@ -64,13 +64,13 @@ class MachineGroup:
         if self._leader is None:
             self._hub.connect({Peer(MACHINE, 0): self._leader_endpoint})
         self.follower = Follower(secrets.token_hex(8), self._hub.address)
-        self._resend_timer = SayAgain()
+        self._resend_timer = ResendTimer()
         self._sent_report: MachineReport | None = None
         self._reports: dict[int, MachineReport] = {}  # newest report of each other machine, on the first machine
         self._sent_orders: dict[int, MachineOrders | None] = {}  # newest orders for each machine; None: to be resent
         self._received_at = self._polled_at = time.monotonic()
         self._checkpoints: Callable[[], Path] | None = None
-        self._block: tuple[CheckpointPiece, memoryview] | None = None  # newest block of a checkpoint that was received
+        self._block: tuple[CheckpointShard, memoryview] | None = None  # newest block of a checkpoint that was received
 
     def register(self, poller: zmq.Poller) -> None:
         """Registers the connections with a poller, which then tells when to call `exchange_messages`."""
@@ -107,7 +107,7 @@ class MachineGroup:
             elif isinstance(message, CheckpointRequest) and self._checkpoints is not None:
                 answer, data = read_block(self._checkpoints(), message)
                 self._hub.send(peer.index, answer, [data])
-            elif isinstance(message, CheckpointPiece) and frames:
+            elif isinstance(message, CheckpointShard) and frames:
                 self._block = message, frames[0]
         return orders
 
@@ -235,7 +235,7 @@ class MachineGroup:
         progress = _WaitProgress(time.monotonic())
         notify(f"machine {self.rank.machine} of {self.rank.num_machines}: {self._format_endpoint()}")
         while not should_stop():
-            poller.poll(SAY_AGAIN_MS)
+            poller.poll(RESEND_MS)
             decision = self.exchange_messages()
             source = self.follower.checkpoint_to_copy
             if decision is None and source is not None:
@@ -261,7 +261,7 @@ class MachineGroup:
         return f"calls machine 0 at {self._leader_endpoint}"
 
     def _copy_checkpoint(
-        self, source: CheckpointPlace, checkpoints: Path, poller: zmq.Poller, should_stop: Callable[[], bool]
+        self, source: CheckpointLocation, checkpoints: Path, poller: zmq.Poller, should_stop: Callable[[], bool]
     ) -> Decision | None:
         """Copies a checkpoint from another machine.
 
@@ -269,7 +269,7 @@ class MachineGroup:
         if another checkpoint is to be copied, or if `should_stop` says so.
         """
 
-        def request_block(request: CheckpointRequest) -> tuple[CheckpointPiece, memoryview]:
+        def request_block(request: CheckpointRequest) -> tuple[CheckpointShard, memoryview]:
             """Sends a request until the answer comes. Raises _CopyStoppedError if the copy has to stop."""
             next_send = 0.0
             while True:
@@ -277,7 +277,7 @@ class MachineGroup:
                 if now >= next_send:
                     self._hub.send(source.machine, request)
                     next_send = now + REQUEST_AGAIN
-                poller.poll(SAY_AGAIN_MS)
+                poller.poll(RESEND_MS)
                 decision = self.exchange_messages()
                 if decision is not None or self.follower.checkpoint_to_copy != source or should_stop():
                     raise _CopyStoppedError(decision)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-from pool.protocol.messages import CheckpointPlace, MachineAddress, MachineOrders, MachineReport
+from pool.protocol.messages import CheckpointLocation, MachineAddress, MachineOrders, MachineReport
 
 SILENCE_TIMEOUT = 10.0  # seconds of silence after which a machine counts as lost, and its generation ends
 
@@ -47,8 +47,8 @@ class Leader:
         self._broken = ""  # why the generation must end; empty: it computes
         self._ended = ""  # why the run is over; empty: it continues
         self._finished = False
-        self.refused: dict[int, str] = {}  # machines that can't take part, by their newest report, and the reason
-        self._copies: dict[int, CheckpointPlace] = {}  # checkpoint that each machine has to copy before all can begin
+        self.refused: dict[int, str] = {}  # reason by machine that can't take part
+        self._copies: dict[int, CheckpointLocation] = {}  # checkpoint to copy before all can begin, by machine
         self._unconnected: dict[int, float] = {}  # machines to which there is no connection: since when
 
     def receive_report(self, machine: int, report: MachineReport, now: float) -> None:
@@ -190,7 +190,7 @@ class Leader:
         if sources and sources[0] != 0:
             targets = [0]
         if sources and all(reports[machine].copies for machine in targets):
-            self._copies = {machine: CheckpointPlace(newest, sources[0]) for machine in targets}
+            self._copies = {machine: CheckpointLocation(newest, sources[0]) for machine in targets}
             return
         steps = "; ".join(
             f"machine {machine} has {', '.join(map(str, sorted(reports[machine].steps)))}" for machine in machines

@@ -88,7 +88,7 @@ def digest_data(config: Config) -> dict[str, Any]:
 
     Validation files are included if validations control the run (early stopping, plateau). Raises ConfigError.
     """
-    files = data_files.find(config, None)
+    files = data_files.find_data_files(config, None)
     has_plateau = any(member.schedule.plateau.patience is not None for member in config.members)
     validations_change_result = has_plateau or config.train.early_stopping is not None
     return {

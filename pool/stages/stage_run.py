@@ -7,12 +7,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from pool.checkpoint.folder import linked_step, locate
+from pool.checkpoint.folder import find_checkpoint, linked_step
 from pool.checkpoint.state import FOLDER, LAST, SavedState, read_state
 from pool.config.load import parse_config
 from pool.config.tree import Config
 from pool.errors import ConfigError, DamagedCheckpointError
-from pool.run_folder.strict_json import ABSENT, said, same
+from pool.run_folder.strict_json import ABSENT, are_equal, format_value
 from pool.stages.key import result_settings, stage_keys
 from pool.stages.recipe import Recipe, Stage
 from pool.task.start import KEY
@@ -86,12 +86,12 @@ class StageRun:
             return overridden
         settings = result_settings(self.stage.config)
         different = [
-            key for key in {**saved_settings, **settings} if not same(saved_settings.get(key), settings.get(key))
+            key for key in {**saved_settings, **settings} if not are_equal(saved_settings.get(key), settings.get(key))
         ]
         if not different or self.step <= self.first_step:
             return overridden
         key = different[0]
-        saved_value, value = said(saved_settings.get(key, ABSENT)), said(settings.get(key, ABSENT))
+        saved_value, value = format_value(saved_settings.get(key, ABSENT)), format_value(settings.get(key, ABSENT))
         return f"{key} = {saved_value}, the recipe {value}"
 
     @property
@@ -102,7 +102,7 @@ class StageRun:
             return 0
         if stage.parent is not None:
             return stage.parent.config.train.steps
-        return read_state(locate(Path(stage.start or "").expanduser())).step
+        return read_state(find_checkpoint(Path(stage.start or "").expanduser())).step
 
     @property
     def status(self) -> Status | None:

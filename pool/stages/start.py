@@ -21,7 +21,7 @@ from typing import Any
 from loader.section import Effect
 from loader.stream.interface import Cursor
 from pool.checkpoint.fingerprint import LAYOUT
-from pool.checkpoint.folder import checkpoints, locate, point, put
+from pool.checkpoint.folder import find_checkpoint, list_checkpoints, set_link, write_checkpoint
 from pool.checkpoint.state import (
     CHUNK_SUMS,
     FOLDER,
@@ -38,7 +38,7 @@ from pool.config.tree import Config
 from pool.errors import CheckpointError, ConfigError, ResourceError
 from pool.run_folder import files
 from pool.run_folder.access import make_folder
-from pool.run_folder.strict_json import same, value_at
+from pool.run_folder.strict_json import are_equal, value_at
 from pool.supervisor.prepare import data_files
 from pool.task.start import KEY
 
@@ -57,9 +57,9 @@ def copy_start_checkpoint(config: Config, start: Path) -> None:
     """
     folder = config.run_dir / FOLDER
     try:
-        if checkpoints(folder):
+        if list_checkpoints(folder):
             return
-        source = locate(start)
+        source = find_checkpoint(start)
         state = _convert_state(config, verify(source), source)
         if state.step >= config.train.steps:
             raise ConfigError(
@@ -69,9 +69,9 @@ def copy_start_checkpoint(config: Config, start: Path) -> None:
         config.run_dir.parent.mkdir(parents=True, exist_ok=True)
         make_folder(config.run_dir)
         files.sweep(folder)
-        target = put(folder, state.step, lambda target_folder: _write_files(target_folder, source, state))
+        target = write_checkpoint(folder, state.step, lambda target_folder: _write_files(target_folder, source, state))
         files.sync_folder(folder)
-        point(folder, LAST, target)
+        set_link(folder, LAST, target)
     except OSError as error:
         raise ResourceError(f"{error.filename or folder}: {error.strerror}") from None
 
@@ -85,7 +85,7 @@ def _write_files(folder: Path, source: Path, state: SavedState) -> None:
 
 def _convert_state(config: Config, state: SavedState, start: Path) -> SavedState:
     """Converts the state of a checkpoint to what the stage's own run would have saved at this step."""
-    data = data_files.find(config, None)
+    data = data_files.find_data_files(config, None)
     optimizer = replace(state.optimizer, overrides=(), plateaus=())
     own_keys: Collection[str] = ()
     if _has_different_numbers(config, state):
@@ -110,7 +110,7 @@ def _has_different_numbers(config: Config, state: SavedState) -> bool:
         saved = value_at(state.config, key)
         if saved is None:
             saved = value_at(defaults, key)
-        if not same(saved, value_at(settings, key)):
+        if not are_equal(saved, value_at(settings, key)):
             return True
     return False
 

@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from loader.exit_codes import EXIT_DONE
-from pool.checkpoint.compare_tensors import Forms, first_difference, forms_of
-from pool.checkpoint.folder import locate
+from pool.checkpoint.compare_tensors import TensorSpecs, first_difference, model_specs
+from pool.checkpoint.folder import find_checkpoint
 from pool.checkpoint.state import verify
 from pool.config.tree import Config
 from pool.errors import ConfigError, ResourceError, RunError, UnavailableError
@@ -20,8 +20,8 @@ from pool.stages.recipe import Recipe, Stage
 from pool.stages.stage_run import StageRun, adding_damage_context, stage_runs
 from pool.stages.start import copy_start_checkpoint
 from pool.supervisor.prepare import preparation
-from pool.supervisor.prepare.disk_plan import DiskPlan, advice_for, disk_plan
-from pool.supervisor.resources.system_memory import mib
+from pool.supervisor.prepare.disk_plan import DiskPlan, disk_plan, format_advice
+from pool.supervisor.resources.system_memory import format_mib
 from pool.supervisor.train import train
 from pool.task.start import KEY
 from pool.telemetry.status import goes_on
@@ -71,28 +71,28 @@ def check_stages(recipe: Recipe, show: Callable[[str], object]) -> None:
 
     Raises what `preparation.check` raises.
     """
-    forms: dict[str, Forms] = {}  # of each model's tensors, by stage
+    specs: dict[str, TensorSpecs] = {}  # of each model's tensors, by stage
     needed: dict[str, DiskPlan] = {}  # disk space, by stage that is to be trained
     for run in stage_runs(recipe):
         stage = run.stage
         run.check_settings()
         end.check_end(run)
-        separator = "\n" if forms else ""
+        separator = "\n" if specs else ""
         show(f"{separator}Stage {stage.name}: {run.state}\n")
         config = run.config if stage.parent is None else _without_start(run.config)  # its start is still to be trained
-        run_plan = preparation.check(config, show, begins=run.first_step)
+        run_plan = preparation.check_run(config, show, begins=run.first_step)
         plans = run_plan.planned.plans
         if not run.is_trained:
             needed[stage.name] = disk_plan(run_plan)
-        forms[stage.name] = forms_of(tensor for plan in plans for tensor in (*plan.parameters, *plan.buffers))
+        specs[stage.name] = model_specs(tensor for plan in plans for tensor in (*plan.parameters, *plan.buffers))
         if stage.parent is not None:
-            _check_same_model(stage, stage.parent, forms)
+            _check_same_model(stage, stage.parent, specs)
     check_room(needed)
 
 
-def _check_same_model(stage: Stage, parent: Stage, forms: Mapping[str, Forms]) -> None:
+def _check_same_model(stage: Stage, parent: Stage, specs: Mapping[str, TensorSpecs]) -> None:
     """Raises ConfigError if the model of a stage has other tensors than that of the stage from which it starts."""
-    difference = first_difference(forms[parent.name], forms[stage.name])
+    difference = first_difference(specs[parent.name], specs[stage.name])
     if difference:
         raise ConfigError(
             f"stage {stage.name}: its model is not that of {parent.name}, which it starts from: {difference}"
@@ -110,7 +110,7 @@ def check_room(needed: Mapping[str, DiskPlan]) -> None:
     if total > free:
         raise ResourceError(
             f"not enough room on the disk of {next(iter(plans)).place}: checkpoints of {', '.join(needed)} "
-            f"take {mib(total)} together, and {mib(free)} are free; {advice_for(plans)}"
+            f"take {format_mib(total)} together, and {format_mib(free)} are free; {format_advice(plans)}"
         )
 
 
@@ -193,7 +193,7 @@ def _check_start(stage: Stage, start: Path) -> None:
     else:
         subject, advice = f"it starts from {stage.parent.name}", f"--rerun {stage.parent.name} trains that anew"
     with adding_damage_context(f"stage {stage.name}: {subject}", advice):
-        verify(locate(start))
+        verify(find_checkpoint(start))
 
 
 def _rename_folders(runs: Sequence[StageRun], rerun: str) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from pool.machines.follower import Decision, Follower, MachineRefused, RunEnded, StartGeneration, StopGeneration
 from pool.machines.leader import SILENCE_TIMEOUT, Leader
-from pool.protocol.messages import CheckpointPlace, Fact
+from pool.protocol.messages import CheckpointLocation, Fact
 
 
 class Group:
@@ -72,10 +72,20 @@ def test_who_has_no_step_in_common_copies_the_newest_checkpoint_the_first_machin
     for follower, steps in zip(group.followers, ([0], [10, 20], [20], [5]), strict=True):
         follower.report_steps(steps, copies=True)
     assert group.turns() == [[], [], [], []]
-    assert [follower.checkpoint_to_copy for follower in group.followers] == [CheckpointPlace(20, 1), None, None, None]
+    assert [follower.checkpoint_to_copy for follower in group.followers] == [
+        CheckpointLocation(20, 1),
+        None,
+        None,
+        None,
+    ]
     group.followers[0].report_steps([20], copies=True)
     group.turn()
-    assert [follower.checkpoint_to_copy for follower in group.followers] == [None, None, None, CheckpointPlace(20, 0)]
+    assert [follower.checkpoint_to_copy for follower in group.followers] == [
+        None,
+        None,
+        None,
+        CheckpointLocation(20, 0),
+    ]
     group.followers[3].report_steps([20], copies=True)
     assert group.turn() == [StartGeneration(1, 20)] * 4
     assert [follower.checkpoint_to_copy for follower in group.followers] == [None] * 4
@@ -89,7 +99,7 @@ def test_a_machine_that_comes_back_with_nothing_gets_what_the_others_have_saved(
     assert isinstance(group.turn()[0], StopGeneration)
     group.followers[0].report_death([6, 8], [6])
     group.turn()
-    assert group.followers[1].checkpoint_to_copy == CheckpointPlace(6, 0)
+    assert group.followers[1].checkpoint_to_copy == CheckpointLocation(6, 0)
     group.followers[1].report_steps([6], copies=True)
     assert group.turn() == [StartGeneration(2, 6)] * 2
 
