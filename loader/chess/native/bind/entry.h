@@ -25,7 +25,7 @@ inline void require_storable(const std::string& fault, std::string_view fen, std
     unsigned number = 0;  // which the ply says
     std::string fault = parse_fen(fen, 4, entry.position, number, entry.missing_parts);
     if (fault.empty()) fault = parse_uci(move, entry.position, entry.move);
-    if (const char* wrong = fault.empty() ? find_move_problem(entry) : nullptr) fault = wrong;
+    if (const char* problem = fault.empty() ? find_move_problem(entry) : nullptr) fault = problem;
     if (fault.empty() && (score < -32768 || score > 32767)) fault = "score must be -32768 to 32767";
     if (fault.empty() && (ply.value_or(0) < 0 || ply.value_or(0) > 65535)) fault = "ply must be 0 to 65535";
     if (fault.empty() && (result.value_or(0) < -1 || result.value_or(0) > 1)) fault = "result must be -1, 0 or 1";

@@ -148,7 +148,7 @@ RecordBytes decode_units(const Codec& codec, const Bytes& units) {
 }
 
 nb::object copy_to(ChunkWalk& self, EntryWriter& writer, double scale) {
-    std::string wrong;
+    std::string problem;
     {
         const nb::gil_scoped_release release;
         std::uint64_t units = 0;
@@ -157,14 +157,14 @@ nb::object copy_to(ChunkWalk& self, EntryWriter& writer, double scale) {
             for (; units < good_units(); ++units) writer.begin_unit();  // of a game without moves too
             Entry scaled = *entry;
             if (scale != 1.0) scaled.score = scaled_score(entry->score, scale);
-            wrong = writer.add(scaled);
-            if (!wrong.empty()) break;
+            problem = writer.add(scaled);
+            if (!problem.empty()) break;
         }
-        if (wrong.empty()) {
+        if (problem.empty()) {
             for (; units < good_units(); ++units) writer.begin_unit();
         }
     }
-    return wrong.empty() ? as_tuple(self.fault()) : as_tuple(self.fault_of(std::move(wrong)));
+    return problem.empty() ? as_tuple(self.fault()) : as_tuple(self.fault_of(std::move(problem)));
 }
 
 void add_entry(EntryWriter& writer, std::string_view fen, std::string_view move, std::int64_t score,

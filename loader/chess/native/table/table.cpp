@@ -88,7 +88,7 @@ std::string to_entry(const Row& row, Entry& entry) {
     std::string fault = fill_board(row, entry.position);
     if (fault.empty()) fault = fill_state(row, entry.position);
     if (fault.empty()) fault = fill_move(row, entry.position, entry.move);
-    if (const char* wrong = fault.empty() ? find_move_problem(entry) : nullptr) fault = wrong;
+    if (const char* problem = fault.empty() ? find_move_problem(entry) : nullptr) fault = problem;
     if (fault.empty() && row.result != kNoResult && (row.result < -1 || row.result > 1))
         fault = "result must be -1, 0 or 1, or -128 for none";
     entry.score = row.score;
