@@ -64,7 +64,7 @@ def parts(repeats: int) -> dict[str, float]:
         sources = list(zip(gradients, lists, strict=True))
         _native.adam_rows(weights, old, [mean, square], sources, constants=ADAM, scale=0.5)
 
-    layer = RoundedSparseLinear(ROWS, COLUMNS, field="", rule=None, bias=False, dtype_in_effect=torch.bfloat16)
+    layer = RoundedSparseLinear(ROWS, COLUMNS, field="", rule=None, bias=False, rows_dtype=torch.bfloat16)
     no_bags = torch.zeros(1, dtype=torch.uint32), torch.zeros(0, dtype=torch.uint16)
     sparse = SparseInput(*no_bags, torch.from_numpy(lists[0]), *no_bags)
 

@@ -35,7 +35,7 @@ from pool.tasks.chess.positions import Position
 from pool.tasks.chess.stockfish.versions import VERSIONS
 from pool.tasks.chess.training.config import LossConfig
 from pool.tasks.chess.training.loss import FIELD, mean_loss
-from pool.tasks.chess.training.score_share import scheduled
+from pool.tasks.chess.training.score_share import lambda_at
 
 NETWORKS = ("SFNNv5@64", "SFNNv16@64", "simple@128", "king-buckets@128", "multi-layer@128")
 EVERYTHING = ("rows", "dense", "activations")
@@ -112,7 +112,7 @@ def losses(config: Config, task: Task, model: Any, file: Path, positions: int) -
     exported = task.network(model)
     loss = config.loss
     assert isinstance(loss, LossConfig)
-    share = scheduled(loss, Progress(0, 1)).base
+    share = lambda_at(loss, Progress(0, 1)).base
     found: list[list[float]] = []
     for batch, _ in zip(batches(config, file), range(positions // BATCH), strict=False):
         labels = batch.dense["score"], batch.dense["result"]

@@ -8,7 +8,7 @@ import numpy as np
 
 from loader.chess.positions.format import BINPACK
 from loader.chess.positions.input import open_sources
-from loader.chess.positions.output import framed
+from loader.chess.positions.output import add_chunk_headers
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared" / "data" / "small.binpack"
@@ -24,4 +24,4 @@ def rotated_copies(source: Path, target: Path) -> None:
     copies = -(-FILE_BYTES // len(chains.bytes))
     begins = (copy * len(chains) // copies for copy in range(copies))
     rotated = (chains.take(np.roll(np.arange(len(chains)), -begin)) for begin in begins)
-    target.write_bytes(b"".join(framed(rotated, file.format)))
+    target.write_bytes(b"".join(add_chunk_headers(rotated, file.format)))

@@ -33,15 +33,15 @@ from pool.checkpoint.fingerprint import (
 from pool.config.sections import OptimizerConfig
 from pool.config.tree import Config
 from pool.device.names import Device, parse_device
-from pool.device.precision import DenseProducts, unusual_arithmetic
+from pool.device.precision import DenseProducts, describe_changed_arithmetic
 from pool.ensemble.execution_choice import RULE
 from pool.ensemble.member import Member
 from pool.errors import RunError
-from pool.exchange.layout import prefix
+from pool.exchange.layout import member_prefix
 from pool.exchange.plan import Plan
 from pool.kernels.cuda.launcher import computing_with
 from pool.protocol.identity import Peer
-from pool.task.attributes import digests
+from pool.task.attributes import compute_digests
 
 COORDINATOR_THREADS = "coordinator threads"
 STEPS_ON = "torch's optimizer steps on"
@@ -123,20 +123,20 @@ def check_members(
 ) -> None:
     """Compares members that a process has built with the run's fingerprint: their constants, and settings of torch that
     their code may have changed. Raises RunError if the process would compute other bits."""
-    own = _constants([digests(member.attributes) for member in members])
+    own = _constants([compute_digests(member.attributes) for member in members])
     _check(fingerprint, peer, {CONSTANTS: UNKNOWN, ARITHMETIC: UNKNOWN, **own, **_arithmetic(dense_products)})
 
 
 def _arithmetic(dense_products: DenseProducts) -> dict[str, str]:
     """Returns torch's settings of arithmetic as an entry, or nothing if all are torch's defaults."""
-    unusual = unusual_arithmetic(dense_products)
+    unusual = describe_changed_arithmetic(dense_products)
     return {ARITHMETIC: unusual} if unusual else {}
 
 
 def _constants(of_members: Sequence[Mapping[str, str]]) -> dict[str, str]:
     """Returns the digests of the members' constants as one entry, or nothing if they have none."""
     texts = [
-        f"{prefix(m, len(of_members))}{path} {digest}"
+        f"{member_prefix(m, len(of_members))}{path} {digest}"
         for m, constants in enumerate(of_members)
         for path, digest in constants.items()
     ]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from loader.files.regular import open_regular
-from sparsepool.errors import one_line_errors
+from sparsepool.errors import translate_errors
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,7 +35,7 @@ class Result:
         from pool.telemetry.status import goes_on, read_status
 
         folder = Path(self.run_dir)
-        with one_line_errors():
+        with translate_errors():
             status = None if goes_on(folder) else read_status(folder)
         return None if status is None else status.exit_code
 
@@ -63,16 +63,16 @@ class Result:
         """
         from pool.checkpoint.folder import locate
         from pool.checkpoint.state import WEIGHTS, read_state, verify_tensors
-        from pool.exchange.layout import prefix
+        from pool.exchange.layout import member_prefix
         from pool.export.member import choose, members_of
 
-        with one_line_errors():
+        with translate_errors():
             folder = locate(Path(checkpoint or self.run_dir))
             state = read_state(folder)
             header = verify_tensors(folder, state, WEIGHTS)
             begin = ""
             if member is not None:
-                begin = prefix(choose(folder, state, member)[0], len(members_of(folder, state)))
+                begin = member_prefix(choose(folder, state, member)[0], len(members_of(folder, state)))
             through_torch = any(entry.dtype == "BF16" for entry in header.values())
             arrays = _through_torch(folder / WEIGHTS) if through_torch else _through_numpy(folder / WEIGHTS)
         left_out = set(state.transient)
@@ -90,7 +90,7 @@ class Result:
         numbers of the whole run, which are medians, with lists of all networks' numbers under "members".
         """
         records = []
-        with one_line_errors():
+        with translate_errors():
             if member is not None:
                 _check_member(Path(self.run_dir), member)
             with os.fdopen(open_regular(Path(self.run_dir) / "metrics.jsonl"), encoding="utf-8") as file:

@@ -34,7 +34,7 @@ from benchmarks.rotated import ROOT, SAMPLE
 from pool.kernels import backend
 from pool.kernels.cuda import launcher
 from pool.kernels.finite import Outcomes
-from pool.kernels.fold import Addend, Fold
+from pool.kernels.reduction import Addend, Reduction
 from pool.kernels.rule import step
 from pool.nn.batch import TensorBatch
 from pool.optim.adam import ADAM, adam_numbers
@@ -85,8 +85,8 @@ class Step:
     def seconds(self) -> tuple[float, ...]:
         """Of each part."""
         times = [time.process_time()]
-        self._outcomes.begin()
-        self._outcomes.begin_batch()
+        self._outcomes.start_group()
+        self._outcomes.start_batch()
         loss = self._task.loss(self._model, self._batch, Progress(0, 1))
         times.append(time.process_time())
         loss.backward(self._one)  # type: ignore[no-untyped-call]
@@ -96,7 +96,7 @@ class Step:
         with torch.no_grad():
             for parameter, gradient in self._gradients.items():
                 mean, square, new = self._moments[parameter]
-                step(ADAM, new, parameter.detach(), [mean, square], Fold([gradient]), self._adam)
+                step(ADAM, new, parameter.detach(), [mean, square], Reduction([gradient]), self._adam)
         times.append(time.process_time())
         return tuple(end - begin for begin, end in itertools.pairwise(times))
 

@@ -24,7 +24,7 @@ from pool.device import memory_probes
 from pool.device.memory_probes import SECOND, MemoryHolder, MemoryProcess, difference, looks
 from pool.device.proof import COPIED, OPENED, OUTLIVES, STOPPED, WRITTEN, Setup
 from pool.device.second_process import Reply
-from pool.exchange.device.card_copies import copy_problem
+from pool.exchange.device.card_copies import find_copy_problem
 
 PATIENCE = 60  # seconds for all that is asked of processes that begin together
 LOOKS = 40  # at memory after a death
@@ -73,7 +73,7 @@ def problems(device: str, module: str) -> dict[str, str]:
 
 def copied(kind: str, module: str) -> str:
     """What has gone wrong between cards. Raises NotTriedError if something else has."""
-    return copy_problem(kind, module, time.monotonic() + PATIENCE)
+    return find_copy_problem(kind, module, time.monotonic() + PATIENCE)
 
 
 def _shared(device: str, module: str) -> Iterator[tuple[str, str]]:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from loader.files.regular import open_regular
 from pool.checkpoint.state import OPTIMIZER
-from pool.exchange.layout import without_prefix
+from pool.exchange.layout import remove_member_prefix
 from pool.export.load import Trained, first_model
 from pool.metrics.feature_uses import FeatureUses, UntrainedShare
 from pool.nn.sparse_linear import SparseLinear
@@ -104,7 +104,7 @@ def _optimizer_tensors(trained: Trained, name: str) -> Iterator[Tensor]:
         with safe_open(path, "pt") as file:
             for key in file.keys():  # noqa: SIM118 (it is no mapping)
                 parameter, _, _ = key.rpartition("/")
-                if without_prefix(parameter) == name:
+                if remove_member_prefix(parameter) == name:
                     tensor: Any = file.get_tensor(key)
                     yield tensor
     except (OSError, SafetensorError):

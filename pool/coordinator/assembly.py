@@ -36,8 +36,8 @@ from pool.coordinator.update.stopwatch import Stopwatch
 from pool.coordinator.validation_arrays import ValidationArrays
 from pool.device.startup import naming_lost_devices
 from pool.ensemble.factory import make_members
-from pool.exchange.device.store import LentMemory
-from pool.exchange.layout import member_of_bucket
+from pool.exchange.device.store import ExportedMemory
+from pool.exchange.layout import list_bucket_members
 from pool.nets.record import still_to_export
 from pool.optim.plateau import plateau_rule
 from pool.process.start import CoordinatorStart
@@ -46,32 +46,32 @@ from pool.protocol.identity import SUPERVISOR, Peer
 from pool.protocol.messages import Notice
 from pool.run_folder.access import shown
 from pool.shm.memory import Memory
-from pool.task.factory import metrics_of
+from pool.task.factory import task_metrics
 from pool.telemetry.trace import Trace
 
 
-def begin(start: CoordinatorStart, lent: Future[LentMemory] | None = None) -> Callable[[], None]:
+def begin(start: CoordinatorStart, exported: Future[ExportedMemory] | None = None) -> Callable[[], None]:
     """Makes the coordinator and returns the function that runs its loop.
 
-    `lent`: if the run's only worker is a thread of this process, receives the GPU memory that coordinator and worker
-    share. Raises as `assemble` does.
+    `exported`: if the run's only worker is a thread of this process, receives the GPU memory that coordinator and
+    worker share. Raises as `assemble` does.
     """
     names, devices = start.exchange.devices, devices_of(start)
     if not names:
         return assemble(start, devices).run
     with naming_lost_devices(*names, devices=devices):
-        coordinator = assemble(start, devices, lent)
+        coordinator = assemble(start, devices, exported)
     return naming_lost_devices(*names, devices=devices)(coordinator.run)
 
 
 def assemble(
-    start: CoordinatorStart, devices: Sequence[torch.device], lent: Future[LentMemory] | None = None
+    start: CoordinatorStart, devices: Sequence[torch.device], exported: Future[ExportedMemory] | None = None
 ) -> Coordinator:
     """Makes a coordinator and publishes its newest weights to the workers.
 
-    `devices`: the GPUs on which gradients and weights are exchanged, as torch numbers them in this process. `lent`: as
-    in `begin`. Raises CheckpointError, RunError, ResourceError, LostDeviceError, and UnavailableError if a port can't
-    be had.
+    `devices`: the GPUs on which gradients and weights are exchanged, as torch numbers them in this process. `exported`:
+    as in `begin`. Raises CheckpointError, RunError, ResourceError, LostDeviceError, and UnavailableError if a port
+    can't be had.
     """
     config, layout = start.config, start.layout
     torch.set_num_threads(config.num_coordinator_threads)
@@ -81,31 +81,31 @@ def assemble(
     supervisor = Link(context, start.address_key, start.peer, Peer(SUPERVISOR), os.getppid())
     hub = Hub(context, start.address_key, start.peer)
 
-    def say(text: str) -> None:
+    def notify(text: str) -> None:
         supervisor.send(Notice(shown(text)))
 
     trace = Trace(start.run_dir, start.peer, on=start.traced)
     samples = config.train.batches_per_step * config.data.batch_size
-    metrics = Metrics(start.run_dir, start.step, config.train.steps, samples, say, sinks=config.run.sinks)
+    metrics = Metrics(start.run_dir, start.step, config.train.steps, samples, notify, sinks=config.run.sinks)
     memory = Memory(start.memory, start.segments)
-    shortcut = memory.coordinator_end(start.peer, start.bells)
+    shortcut = memory.coordinator_signals(start.peer, start.signal_fds)
     stopwatch = Stopwatch(metrics, trace)
     members = list(make_members([each.net for each in config.members], layout.plans))
     numerics.check_members(start.fingerprint, start.peer, members, config.pool.dense_products)
-    exchanges = Exchanges(start, memory, shortcut, devices, lent)
+    exchanges = Exchanges(start, memory, shortcut, devices, exported)
     numerics.check_steps_on(start.fingerprint, start.peer, devices)
     models = Models(config.members, members, layout.plans, exchanges.members, stopwatch)
     areas, threads = memory.snapshots(), config.num_coordinator_threads
     snapshots = Snapshots(areas, start.snapshot, changes=models.changes, threads=threads)
     goal = Goal(config.train.best_metric, start.measured.best(config.train.best_metric))
-    state = State(start, memory, models, snapshots, goal, say)
+    state = State(start, memory, models, snapshots, goal, notify)
     checkpoints = Checkpoints(
         snapshots,
         _checkpoint_writer(start),
         _schedule(start),
         goal=goal,
         state=state.checkpoint,
-        say=say,
+        notify=notify,
         copies=exchanges.copies,
         together=start.place is not None,
     )
@@ -116,7 +116,7 @@ def assemble(
         start.step,
         start.cursor,
         incarnation=start.peer.incarnation,
-        known=checkpoints.validations,
+        validations=checkpoints.validations,
         plateaus=state.plateaus,
         frozen=models.frozen,
         unused=state.unused,
@@ -129,19 +129,19 @@ def assemble(
         checkpoints,
         trace,
         ValidationArrays(
-            [metrics_of(member.task, layout.schema) for member in members],
+            [task_metrics(member.task, layout.schema) for member in members],
             start.measured,
             validation=start.validation,
-            place=memory.collected,
+            place=memory.metric_slot,
         ),
         history,
         FirstStepsRecord(start.run_dir, config.model_dump(mode="json"), models.weights),
         first_step=start.step,
         traffic=lambda: Traffic(models.read_nbytes, None if machines is None else machines.sent_nbytes),
     )
-    bad_batches = BadBatches(start, memory, say)
-    executor = Executor(scheduler, models, state, record, bad_batches, hub, stopwatch, say, machines)
-    executor.act(scheduler.begin())
+    bad_batches = BadBatches(start, memory, notify)
+    executor = Executor(scheduler, models, state, record, bad_batches, hub, stopwatch, notify, machines)
+    executor.act(scheduler.start())
     coordinator = Coordinator(
         context=context,
         supervisor=supervisor,
@@ -158,7 +158,7 @@ def assemble(
         machines=machines,
         machine_timeout=config.pool.machine_timeout,
         history=history,
-        say=say,
+        notify=notify,
     )
     checkpoints.meanwhile = coordinator.report
     return coordinator
@@ -205,7 +205,7 @@ def _rules(start: CoordinatorStart, goal: Goal) -> Rules:
     return Rules(
         steps=config.train.steps,
         batches_per_step=config.train.batches_per_step,
-        member_of=member_of_bucket(plans),
+        member_of=list_bucket_members(plans),
         gradient_slots=config.pool.gradient_slots,
         has_buffers=bool(plans[0].buffers),
         validate_every=config.validate_every,

@@ -30,7 +30,7 @@ from pool.protocol.messages import Saves, StateSum
 
 WAITING = 0.1  # seconds between two calls of `Checkpoints.meanwhile`
 
-Say = Callable[[str], object]
+Notify = Callable[[str], object]
 State = Callable[[], Checkpoint]  # returns the run's state, consistent only between two steps
 
 
@@ -46,17 +46,17 @@ class Checkpoints:
         *,
         goal: Goal = LOWEST_LOSS,
         state: State,
-        say: Say,
+        notify: Notify,
         copies: Copies | None = None,
         together: bool = False,
     ) -> None:
         """Makes the object that saves the run's state by `schedule`, as snapshots in memory and through `writer` on
         disk.
 
-        `goal`: which validation is the best. `state`: returns the run's state, between two steps only. `say`: shows the
-        run's user a line. `copies`: copies the state to host memory; None: it lies there. `together`: True if several
-        machines save the same versions, so that all can be resumed from one of them; the first machine decides which
-        (`decide`).
+        `goal`: which validation is the best. `state`: returns the run's state, between two steps only. `notify`: shows
+        the run's user a line. `copies`: copies the state to host memory; None: it lies there. `together`: True if
+        several machines save the same versions, so that all can be resumed from one of them; the first machine decides
+        which (`decide`).
         """
         self._snapshots = snapshots
         self._copies = copies or InHostMemory()
@@ -65,7 +65,7 @@ class Checkpoints:
         self._writer = writer
         self._schedule = schedule
         self._state = state
-        self._say = say
+        self._notify = notify
         self.meanwhile: Callable[[], object] = lambda: None  # called repeatedly while waiting for the thread
         self._attempts = FinalAttempts()
         self._reported_problem: str | None = None  # why the final checkpoint failed, as the user was told last
@@ -107,7 +107,7 @@ class Checkpoints:
             self._save(Reason.BEST)
         else:
             self.validations = replace(self.validations, best=None)
-            self._say(f"the best checkpoint, of step {best.step}, is not there any more: the best is chosen anew")
+            self._notify(f"the best checkpoint, of step {best.step}, is not there any more: the best is chosen anew")
 
     @property
     def summed(self) -> StateSum | None:
@@ -263,7 +263,7 @@ class Checkpoints:
         if reason is Reason.FINAL:
             self._final_failed(written, account)
             return
-        self._say(f"{account}; training goes on, next attempt in {pause:.0f} s or at the end")
+        self._notify(f"{account}; training goes on, next attempt in {pause:.0f} s or at the end")
 
     def _final_failed(self, written: Written, account: str) -> None:
         """Handles a failed attempt to write the final checkpoint: tells the user that there will be another one. Raises
@@ -275,7 +275,7 @@ class Checkpoints:
         if written.problem != self._reported_problem:
             self._reported_problem = written.problem
             begin = max(self.saved, 0) + 1
-            self._say(
+            self._notify(
                 f"{account}; the run keeps it in memory and tries again for {FINAL_MINUTES} minutes: make room. To end "
                 f"without it: Ctrl-C twice; --resume then begins with step {begin}"
             )

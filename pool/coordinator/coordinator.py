@@ -30,7 +30,7 @@ from pool.metrics.medians import median_of
 from pool.protocol.channel import LINGER_MS, Hub, Link
 from pool.protocol.messages import Hello, NetNews, Roster
 from pool.protocol.resend import SAY_AGAIN_MS, SayAgain
-from pool.shm.signals import CoordinatorEnd
+from pool.shm.signals import CoordinatorSignals
 from pool.telemetry.trace import Trace
 
 REPORT_SECONDS = 0.2
@@ -43,7 +43,7 @@ class Coordinator:
     context: zmq.Context[Any]
     supervisor: Link
     hub: Hub  # to workers and feeder
-    shortcut: CoordinatorEnd  # shared memory in which workers report finished batches
+    shortcut: CoordinatorSignals  # shared memory in which workers report finished batches
     exchanges: Exchanges
     metrics: Metrics
     trace: Trace
@@ -55,7 +55,7 @@ class Coordinator:
     machines: OtherMachines | None  # the coordinators that compute each step with this one; None: there are none
     machine_timeout: float  # seconds that another machine may be unreachable before the run ends
     history: History | None
-    say: Callable[[str], object]  # sends a line to the run's user
+    notify: Callable[[str], object]  # sends a line to the run's user
     _next_report: float = field(default=0.0, init=False)
     _nets: NetNews = field(default_factory=NetNews, init=False)
     _waits_for_nets: bool = field(default=False, init=False)
@@ -69,9 +69,9 @@ class Coordinator:
         poller.register(self.supervisor.socket, zmq.POLLIN)
         poller.register(self.hub.socket, zmq.POLLIN)
         poller.register(self.checkpoints.fileno(), zmq.POLLIN)
-        poller.register(self.shortcut.bell.fileno(), zmq.POLLIN)
-        if self.exchanges.lender is not None:
-            poller.register(self.exchanges.lender.fileno(), zmq.POLLIN)
+        poller.register(self.shortcut.own_signal.fileno(), zmq.POLLIN)
+        if self.exchanges.memory_exporter is not None:
+            poller.register(self.exchanges.memory_exporter.fileno(), zmq.POLLIN)
         if self.machines is not None:
             self.machines.hub.watch(poller)
         crash_point("coordinator.before_hello")
@@ -84,15 +84,15 @@ class Coordinator:
             waits = self.scheduler.waits_for_machines
             with self.metrics.measured("waiting_for_machines") if waits else nullcontext():
                 events = dict(poller.poll(SAY_AGAIN_MS))
-            if self.shortcut.bell.fileno() in events:
+            if self.shortcut.own_signal.fileno() in events:
                 self._look()
             self._hear(events)
             self._hear_machines()
-            if self.exchanges.lender is not None:
-                self.exchanges.lender.hear()
+            if self.exchanges.memory_exporter is not None:
+                self.exchanges.memory_exporter.accept_workers()
             self.checkpoints.hear()
             if again.due() and not self.executor.at_end:
-                self.executor.act(self.scheduler.say_again())
+                self.executor.act(self.scheduler.resend_orders())
             self.report()
         self.checkpoints.tidy()
         crash_point("coordinator.before_finished")
@@ -129,9 +129,9 @@ class Coordinator:
                     self.metrics.tried(message.nets.numbers)
                     if self.machines is not None:
                         self.machines.connect(message.machines)
-                    if self.exchanges.lender is not None:
-                        self.exchanges.lender.alive(message.pids())
-                    actions = self.inbox.roster(message)
+                    if self.exchanges.memory_exporter is not None:
+                        self.exchanges.memory_exporter.update_workers(message.pids())
+                    actions = self.inbox.handle_roster(message)
                     self.hub.set_alive({p: pid for p, pid in message.pids().items() if p in self.inbox.alive})
                     self.executor.act(actions)
         # before the first roster no peer is known; messages wait in the socket
@@ -139,7 +139,7 @@ class Coordinator:
             for peer, received in self.hub.receive():
                 if peer not in self.inbox.joined:
                     crash_point("coordinator.joined")
-                self.executor.act(self.inbox.message(peer, received))
+                self.executor.act(self.inbox.handle_message(peer, received))
 
     def _hear_machines(self) -> None:
         """Receives the messages of other machines' coordinators and acts on them. While a step waits for other
@@ -151,7 +151,7 @@ class Coordinator:
         if self.scheduler.waits_for_machines:
             line = self.machines.name_unconnected(time.monotonic(), self.machine_timeout)
             if line:
-                self.say(line)
+                self.notify(line)
         else:
             self.machines.forget_unconnected()
         for actions, decided in self.machines.receive(self.scheduler):
@@ -161,10 +161,10 @@ class Coordinator:
 
     def _look(self) -> None:
         """Reads which batches the workers have finished. Called when a worker has set the signal in shared memory."""
-        self.shortcut.bell.silence()
+        self.shortcut.own_signal.clear()
         self.trace.mark("bell heard")
         crash_point("coordinator.bell_heard")
-        self.executor.act(self.inbox.bell())
+        self.executor.act(self.inbox.handle_signal())
 
     def report(self, *, finished: bool = False) -> None:
         """Sends the supervisor a report of the run's progress, at most once in REPORT_SECONDS; with `finished`, at

@@ -10,24 +10,24 @@ from pool.coordinator.bad_batches import BadBatches
 from pool.coordinator.models import Models
 from pool.coordinator.other_machines import OtherMachines
 from pool.coordinator.scheduler.actions import (
+    AbortRun,
     Action,
-    Announce,
+    AnnounceShare,
     BadBatch,
-    Collect,
+    CollectArrays,
     Commit,
-    End,
-    Fold,
+    CopyBuffers,
+    EndRun,
+    FinishValidation,
     Freeze,
-    GiveUp,
-    Measure,
+    Notify,
     OrderFeeder,
     OrderWorker,
+    Reduce,
     ReduceRates,
-    Say,
-    Send,
-    TakeBuffers,
+    SaveValidation,
+    SendPartialSum,
     Update,
-    Validated,
 )
 from pool.coordinator.scheduler.scheduler import StepScheduler
 from pool.coordinator.state import State
@@ -37,7 +37,7 @@ from pool.crash_points import crash_point
 from pool.errors import RunError
 from pool.protocol.channel import Hub
 
-CHANGES_NOTHING = (OrderWorker, OrderFeeder, Collect)  # actions after which the state is as before
+CHANGES_NOTHING = (OrderWorker, OrderFeeder, CollectArrays)  # actions after which the state is as before
 
 
 class Executor:
@@ -56,10 +56,10 @@ class Executor:
         bad_batches: BadBatches,
         hub: Hub,
         stopwatch: Stopwatch,
-        say: Callable[[str], object],
+        notify: Callable[[str], object],
         machines: OtherMachines | None,
     ) -> None:
-        """`say`: shows the run's user a line; `machines`: the others that compute each step with this one."""
+        """`notify`: shows the run's user a line; `machines`: the others that compute each step with this one."""
         self._scheduler = scheduler
         self._models = models
         self._state = state
@@ -67,7 +67,7 @@ class Executor:
         self._bad_batches = bad_batches
         self._hub = hub
         self._stopwatch = stopwatch
-        self._say = say
+        self._notify = notify
         self._machines = machines
         self._waiting = deque[Action]()
         self.at_end = False
@@ -93,40 +93,40 @@ class Executor:
                 self._send(action)
             case OrderFeeder():
                 self._send(action)
-            case Collect():
+            case CollectArrays():
                 self._record.collect(action)
-            case Fold():
-                self._models.buckets[action.bucket].fold(action)
+            case Reduce():
+                self._models.buckets[action.bucket].reduce(action)
             case Update():
                 self._models.buckets[action.bucket].update(action)
-            case TakeBuffers():
+            case CopyBuffers():
                 self._models.members[action.member].take_buffers(action)
             case Freeze():
                 self._models.members[action.member].freeze(action.step)
-            case Announce():
+            case AnnounceShare():
                 self._announce(action)
-            case Send():
+            case SendPartialSum():
                 assert self._machines is not None
-                self._machines.send(action.step, action.bucket, self._models.folded(action.bucket))
+                self._machines.send(action.step, action.bucket, self._models.partial_sums(action.bucket))
             case BadBatch():
                 self._bad_batches.keep(action)
             case Commit():
                 self._commit(action)
-            case Measure():
-                self._waiting += self._scheduler.measured(self._record.measured(action))
+            case FinishValidation():
+                self._waiting += self._scheduler.on_validation(self._record.measured(action))
             case ReduceRates():
                 self._state.reduce_rates(action)
-            case Validated():
+            case SaveValidation():
                 self._state.validated(action)
                 self._record.validated(action)
-            case Say():
-                self._say(action.text)
-            case GiveUp():
-                raise RunError(action.why)
-            case End():
+            case Notify():
+                self._notify(action.text)
+            case AbortRun():
+                raise RunError(action.reason)
+            case EndRun():
                 self.at_end = True
 
-    def _announce(self, action: Announce) -> None:
+    def _announce(self, action: AnnounceShare) -> None:
         """Sends the other machines what this machine's batches of a step have come to, and what will be saved of it."""
         assert self._machines is not None
         report, version, checkpoints = action.report, action.report.step + 1, self._record.checkpoints
@@ -145,7 +145,7 @@ class Executor:
             self._models.commit(action.step)  # steps optimizers that need the gradients of all buckets
             self._models.publish(action.step + 1)
             crash_point("coordinator.after_publish")
-        if action.validated_next:
+        if action.is_validated_next:
             self._models.show_averages()
         if self._machines is not None:
             self._machines.committed(action.step)

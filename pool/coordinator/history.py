@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pool.coordinator.scheduler.actions import Action, BadBatch, Commit, Fold, Freeze, Update
+from pool.coordinator.scheduler.actions import Action, BadBatch, Commit, Freeze, Reduce, Update
 from pool.run_folder.lines import LineFile
 
 HISTORY = "history.jsonl"
@@ -32,12 +32,12 @@ class History:
     def note(self, action: Action) -> None:
         """Writes a line about an action that was carried out, if versions of the weights depend on it."""
         match action:
-            case Fold():
-                self._fold(action)
+            case Reduce():
+                self._reduce(action)
             case Update():
-                if action.fold is not None:
-                    self._fold(action.fold)
-                self._write({"update": action.step, "bucket": action.bucket, "batches": action.batches})
+                if action.reduction is not None:
+                    self._reduce(action.reduction)
+                self._write({"update": action.step, "bucket": action.bucket, "batches": action.num_batches})
             case Freeze():
                 self._write({"freeze": action.step, "member": action.member})
             case Commit():
@@ -50,9 +50,9 @@ class History:
         self._file.write_waiting()
         self._file.close()
 
-    def _fold(self, action: Fold) -> None:
+    def _reduce(self, action: Reduce) -> None:
         batches = [batch for contribution in action.contributions for batch in contribution.batches]
-        self._write({"fold": action.step, "bucket": action.bucket, "batches": batches, "first": action.first})
+        self._write({"fold": action.step, "bucket": action.bucket, "batches": batches, "first": action.is_first})
 
     def _hash(self) -> str:
         return hashlib.sha256(self._weights()).hexdigest()

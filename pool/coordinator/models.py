@@ -21,9 +21,9 @@ from pool.coordinator.update.stopwatch import Stopwatch
 from pool.crash_points import crash_point
 from pool.ensemble.member import Member
 from pool.exchange.interface import CoordinatorExchange
-from pool.exchange.layout import member_of_bucket, prefix
+from pool.exchange.layout import list_bucket_members, member_prefix
 from pool.exchange.plan import Plan
-from pool.kernels.fold import Addend
+from pool.kernels.reduction import Addend
 from pool.optim.joined_state import State, joined_state, states_of
 
 
@@ -46,10 +46,10 @@ class Models:
         self._exchanges = exchanges
         of_members = zip(configs, members, plans, exchanges, strict=True)
         self.members = [
-            TrainedMember(*each, stopwatch, prefix=prefix(m, len(members))) for m, each in enumerate(of_members)
+            TrainedMember(*each, stopwatch, prefix=member_prefix(m, len(members))) for m, each in enumerate(of_members)
         ]
         self._first_parameter = [sum(len(plan.parameters) for plan in plans[:m]) for m in range(len(plans))]
-        self._member_of = member_of_bucket(plans)
+        self._member_of = list_bucket_members(plans)
         self.buckets = [bucket for member in self.members for bucket in member.steps.buckets]
         self.changes = Changes.together(member.steps.changes for member in self.members)
         self.version = -1  # the newest complete version of the weights
@@ -85,7 +85,7 @@ class Models:
         states = states_of(self._configs, self._plans, state)
         known = checkpoint.members or (MemberState(),) * len(self.members)
         for m, (member, own, steering) in enumerate(zip(self.members, states, known, strict=True)):
-            begin = prefix(m, len(self.members))
+            begin = member_prefix(m, len(self.members))
             averages = {name: tensor for name, tensor in checkpoint.average.items() if name.startswith(begin)}
             weights, average = self._weights_of(m, checkpoint.weights), (checkpoint.averaged, averages)
             member.restore(weights, own, steering.frozen_at, average)
@@ -98,32 +98,32 @@ class Models:
             member.begin(step)
             member.show_average(step)
         for exchange in self._exchanges:
-            exchange.give_out_average()
+            exchange.send_average()
 
     def publish(self, version: int) -> None:
         """Lets the workers read a version of the weights, which must be complete. Raises what a device has failed
         with."""
         for exchange in self._exchanges:
-            exchange.give_out(version)
+            exchange.send_version(version)
         self._exchanges[0].publish(version)
 
     def settle(self) -> None:
         """Waits until sums that were begun no longer read any gradient slot, so that workers may write the slots again.
         On a device it returns earlier, and the workers' writes wait there. Raises what the device has failed with."""
         for exchange in self._exchanges:
-            exchange.settle()
+            exchange.wait_until_read()
 
     def newest(self) -> bytes:
         """Returns the bytes of the newest version of the weights of all members (networks of an ensemble), as they lie
         in memory."""
-        return b"".join(exchange.newest(self.version) for exchange in self._exchanges)
+        return b"".join(exchange.version_bytes(self.version) for exchange in self._exchanges)
 
-    def folded(self, bucket: int) -> Iterator[tuple[int, int, Addend]]:
+    def partial_sums(self, bucket: int) -> Iterator[tuple[int, int, Addend]]:
         """Yields the partial sums of a bucket's gradients in the step in progress. For each: the number of its
         parameter, the first table row of the part that it belongs to, and the sum."""
         first = self._first_parameter[self._member_of[bucket]]
         for part in self.buckets[bucket].parts:
-            for node in part.folded:
+            for node in part.partial_sums:
                 yield first + part.index, part.memory.first_row, node
 
     def buffers(self, version: int) -> list[torch.Tensor]:
@@ -169,7 +169,7 @@ class Models:
         for member in self.members:
             member.show_average(self.version)
         for exchange in self._exchanges:
-            exchange.give_out_average()
+            exchange.send_average()
 
     @property
     def averaged(self) -> int:
@@ -205,7 +205,7 @@ class Models:
     def _weights_of(self, m: int, weights: Mapping[str, torch.Tensor]) -> Mapping[str, torch.Tensor]:
         """Returns one member's tensors out of a checkpoint's, by name. A checkpoint of a single network serves every
         member: its names then get the member's prefix."""
-        own = prefix(m, len(self.members))
-        if any(name.startswith(prefix(0, len(self.members))) for name in weights):
+        own = member_prefix(m, len(self.members))
+        if any(name.startswith(member_prefix(0, len(self.members))) for name in weights):
             return {name: tensor for name, tensor in weights.items() if name.startswith(own)}
         return {own + name: tensor for name, tensor in weights.items()}

@@ -22,7 +22,7 @@ from pool.crash_points import crash_point
 from pool.errors import ProtocolError, RunError
 from pool.exchange.host.other_sums import OtherSums
 from pool.exchange.layout import Layout
-from pool.kernels.fold import Addend
+from pool.kernels.reduction import Addend
 from pool.machines.place import MachinePlace, named
 from pool.protocol.identity import MACHINE, Peer
 from pool.protocol.machine_hub import MachineHub
@@ -114,7 +114,7 @@ class OtherMachines:
                 listed: Any = np.array(node.touched, np.uint32).view(np.uint8)
                 frames.append(memoryview(listed))
             frames.append(_bytes(numbers))
-            places.append(SumPlace(parameter, first_row, node.place, rows))
+            places.append(SumPlace(parameter, first_row, node.leaf, rows))
         crash_point("coordinator.before_send")
         self._keep(step, BucketSums(step, bucket, tuple(places)), frames)
         crash_point("coordinator.after_send")
@@ -142,7 +142,7 @@ class OtherMachines:
             )
         self._states = {state: machines for state, machines in self._states.items() if state.step > step}
         self.hub.forget(step)
-        self._sums.forget(step + 1)
+        self._sums.drop_steps_before(step + 1)
 
     def receive(self, scheduler: StepScheduler) -> Iterator[tuple[list[Action], tuple[int, Saves] | None]]:
         """Receives the messages of other machines' coordinators. Yields for each the actions that the scheduler takes,
@@ -162,19 +162,19 @@ class OtherMachines:
             self._at[peer.index] = max(self._at[peer.index], message.step)
             try:
                 if isinstance(message, BucketSums):
-                    self._sums.put(peer.index, message, frames)
+                    self._sums.store(peer.index, message, frames)
                     crash_point("coordinator.sums_heard")
-                    yield scheduler.share_summed(peer.index, message.step, message.bucket), None
+                    yield scheduler.on_partial_sum(peer.index, message.step, message.bucket), None
                     continue
                 if frames:
-                    self._sums.put_buffers(peer.index, message.step, frames)
+                    self._sums.store_buffers(peer.index, message.step, frames)
             except ProtocolError as error:
                 self.hub.drops.add(f"{peer}: {error}")
                 continue
             crash_point("coordinator.report_heard")
             self._note_state(peer.index, message)
             decided = (message.step + 1, message.saves) if peer.index == 0 else None
-            yield scheduler.share_computed(peer.index, message), decided
+            yield scheduler.on_share_report(peer.index, message), decided
 
     def _note_state(self, machine: int, report: ShareReport) -> None:
         """Notes the checksum of the weights in another machine's report, or this machine's, to be compared. Reports of

@@ -16,7 +16,7 @@ from pool.checkpoint.plateau import Plateau
 from pool.checkpoint.state import FOLDER, MemberState, OptimizerNumbers, describe_data, same_validation
 from pool.checkpoint.validations import NONE, Goal, Validations, comparable
 from pool.coordinator.models import Models
-from pool.coordinator.scheduler.actions import Commit, ReduceRates, Validated
+from pool.coordinator.scheduler.actions import Commit, ReduceRates, SaveValidation
 from pool.coordinator.snapshots import Snapshots
 from pool.errors import CheckpointError
 from pool.metrics.medians import named
@@ -38,10 +38,10 @@ class State:
         models: Models,
         snapshots: Snapshots,
         goal: Goal,
-        say: Callable[[str], object],
+        notify: Callable[[str], object],
     ) -> None:
         """Makes the state of a run, without weights until `begin`. `goal`: which number of a validation tells the best
-        checkpoint. `say`: shows the run's user a line."""
+        checkpoint. `notify`: shows the run's user a line."""
         self._start = start
         self._memory = memory
         self._models = models
@@ -50,7 +50,7 @@ class State:
         self._cursor = start.cursor
         self._unused = (0,) * len(models.members)
         self._plateaus = (Plateau(),) * len(models.members)
-        self._say = say
+        self._notify = notify
 
     @property
     def epoch(self) -> int:
@@ -111,7 +111,7 @@ class State:
         self._cursor = action.next_cursor
         self._unused = action.unused
 
-    def validated(self, action: Validated) -> None:
+    def validated(self, action: SaveValidation) -> None:
         """Keeps the new state of the rules that lower learning rates (`schedule.plateau`), after a validation."""
         self._plateaus = action.plateaus
 
@@ -128,7 +128,7 @@ class State:
                 reduced[f"{rule.goal.metric} gets no better: the learning rate is reduced {rates}"].append(m)
         for what, members in reduced.items():
             who = f"{named(members)}, " if len(self._models.members) > 1 else ""
-            self._say(f"{who}step {action.step}: {what} (schedule.plateau)")
+            self._notify(f"{who}step {action.step}: {what} (schedule.plateau)")
 
     def checkpoint(self) -> store.Checkpoint:
         """Returns the whole state of the run. To be called between two steps only, because its tensors are the live
@@ -141,7 +141,7 @@ class State:
             fingerprint=self._start.fingerprint,
             **describe_data(self._start.train_files, self._start.validation_files, self._start.validation_digests),
             goal=self._goal,
-            chunk_sums={purpose: words.copy() for purpose, words in self._memory.sums().items()},
+            chunk_sums={purpose: words.copy() for purpose, words in self._memory.chunk_checksums().items()},
             weights=self._models.weights(),
             tied={name: first for member in self._models.members for name, first in member.tied.items()},
             transient=[name for member in self._models.members for name in member.transient],
@@ -182,7 +182,7 @@ class State:
                 f"{folder}: the former best can't be kept: {error.strerror}", EXIT_RESOURCES
             ) from None
         former = "" if kept is None else f"; the former best is kept: {FOLDER}/{kept}"
-        self._say(f"validations measure something else now than before: the best checkpoint is chosen anew{former}")
+        self._notify(f"validations measure something else now than before: the best checkpoint is chosen anew{former}")
         return NONE
 
     def _override(self, step: int) -> None:

@@ -10,7 +10,7 @@ from pool.coordinator.checkpoints import Checkpoints
 from pool.coordinator.first_steps import FirstStepsRecord
 from pool.coordinator.history import History
 from pool.coordinator.metrics.metrics import Metrics, Traffic
-from pool.coordinator.scheduler.actions import Action, Collect, Commit, Measure, Validated
+from pool.coordinator.scheduler.actions import Action, CollectArrays, Commit, FinishValidation, SaveValidation
 from pool.coordinator.validation_arrays import ValidationArrays
 from pool.crash_points import crash_point
 from pool.telemetry.trace import Trace
@@ -61,7 +61,7 @@ class StepRecord:
         self._metrics.committed(commit, learning_rates, self._traffic())
         self._first_steps.committed(commit.step + 1)  # before the snapshot: a successor repeats the step and writes it
         with self._trace.span("snapshot, if due", step=commit.step):
-            self.checkpoints.committed(commit.step + 1, validated_next=commit.validated_next)
+            self.checkpoints.committed(commit.step + 1, validated_next=commit.is_validated_next)
         if commit.step == self._first_step:  # all lasting memory is allocated now, that of optimizer state too
             _native.return_free_memory()  # that of weights as loaded or drawn, and of parts of optimizer state
 
@@ -70,11 +70,11 @@ class StepRecord:
         if self._history is not None:
             self._history.note(action)
 
-    def collect(self, action: Collect) -> None:
+    def collect(self, action: CollectArrays) -> None:
         """Copies the arrays that a worker has left for a validation batch."""
         self._collected.take(action)
 
-    def measured(self, action: Measure) -> list[Validation]:
+    def measured(self, action: FinishValidation) -> list[Validation]:
         """Makes and records the validation of each member. Raises as `ValidationArrays.values`."""
         metrics = self._collected.values()
         self._metrics.validated(action.version, action.losses, metrics)
@@ -83,7 +83,7 @@ class StepRecord:
             for m, loss in enumerate(action.losses)
         ]
 
-    def validated(self, action: Validated) -> None:
+    def validated(self, action: SaveValidation) -> None:
         """Saves the validated version of the weights if that is due, now that the state holds the validation's
         results."""
-        self.checkpoints.validated(action.known)
+        self.checkpoints.validated(action.validations)

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import torch
 from torch import nn
 
-from loader.plugins.error_text import PluginError, definition_of
+from loader.plugins.error_text import PluginError, definition_location
 from pool.checkpoint.compare_tensors import first_difference
 from pool.checkpoint.store import forms_of_tensors
 from pool.config.tree import Config
-from pool.coordinator.scheduler.actions import TakeBuffers
+from pool.coordinator.scheduler.actions import CopyBuffers
 from pool.coordinator.update.bucket_steps import choose_bucket_steps
 from pool.coordinator.update.stopwatch import Stopwatch
 from pool.coordinator.update.weight_average import WeightAverage
@@ -21,11 +21,18 @@ from pool.ensemble.member import Member
 from pool.errors import CheckpointError
 from pool.exchange.interface import CoordinatorExchange
 from pool.exchange.plan import Plan
-from pool.exchange.tensors import all_tensors, carried, replace_tensors, tied_names, trained, transient_names
+from pool.exchange.tensors import (
+    all_tensors,
+    find_tied_names,
+    find_transient_buffers,
+    replace_tensors,
+    trained_parameters,
+    untrained_tensors,
+)
 from pool.nn.generators import seed_for
 from pool.optim.buckets import BucketOptimizers
 from pool.optim.joined_state import State
-from pool.task.attributes import attributes, to_device
+from pool.task.attributes import find_attributes, move_to_device
 from pool.task.task import Task
 
 
@@ -51,16 +58,16 @@ class TrainedMember:
         self._model = _where_it_is_stepped(member, exchange)
         self._prefix = prefix
         # tied: second names of tensors, with the name in `named`. transient: buffers that state_dict leaves out
-        self.tied = {prefix + name: prefix + first for name, first in tied_names(self._model).items()}
-        self.transient = [prefix + name for name in transient_names(self._model)]
+        self.tied = {prefix + name: prefix + first for name, first in find_tied_names(self._model).items()}
+        self.transient = [prefix + name for name in find_transient_buffers(self._model)]
         self._exchange = exchange
-        self._parameters = _trained(self._model)
-        self._buffers = _carried(self._model)
+        self._parameters = _trained_parameters(self._model)
+        self._buffers = _untrained_tensors(self._model)
         elsewhere = {
             (bucket, index): weights
             for bucket in plan.buckets
             for index in bucket.parameters
-            if (weights := exchange.piece(bucket, index).weights(0)).device != self._parameters[index].device
+            if (weights := exchange.shard(bucket, index).weights(0)).device != self._parameters[index].device
         }
         self.optimizers = BucketOptimizers(plan, self._parameters, config.optimizer, config.run_schedule, elsewhere)
         self.steps = choose_bucket_steps(config, plan, self.optimizers, exchange, stopwatch)
@@ -86,7 +93,9 @@ class TrainedMember:
         assert self._made is not None
         with torch.no_grad():
             bindings = Bindings(self._made, weights_change=True)
-            buffers, weights = ([each.detach() for each in of(self._made)] for of in (_carried, _trained))
+            buffers, weights = (
+                [each.detach() for each in of(self._made)] for of in (_untrained_tensors, _trained_parameters)
+            )
             self._task.initialize(self._made)
             _settle(bindings, buffers, weights, self._task.initialize)
             if start is not None:
@@ -115,11 +124,13 @@ class TrainedMember:
         """Copies the model's weights into the half of memory for version `step`, and lets the model use that memory
         from now on."""
         assert self._made is not None
-        for place, tensor in zip(self._in(step), [*_trained(self._made), *_carried(self._made)], strict=True):
+        for place, tensor in zip(
+            self._in(step), [*_trained_parameters(self._made), *_untrained_tensors(self._made)], strict=True
+        ):
             place.copy_(tensor.detach())
         self._made = None
-        held = attributes(self._task, self._model)
-        to_device(held, self._parameters[0].device)
+        held = find_attributes(self._task, self._model)
+        move_to_device(held, self._parameters[0].device)
         self._bindings = Bindings(self._model, held, weights_change=True)
         for part in self.steps.parts:
             part.forget()
@@ -127,12 +138,12 @@ class TrainedMember:
         if self.frozen_at is not None:
             self._copy_version(step)
 
-    def take_buffers(self, action: TakeBuffers) -> None:
+    def take_buffers(self, action: CopyBuffers) -> None:
         """Copies the model's buffers to version step + 1 from where the worker of the step's first batch has left them.
         If the action names no source, version step + 1 will have the buffers of version `step`."""
         self._buffers_taken = action.source is not None
         if action.source is not None:
-            self._copy_buffers(self._exchange.buffers_of(action.source), action.step + 1)
+            self._copy_buffers(self._exchange.contribution_buffers(action.source), action.step + 1)
 
     def freeze(self, step: int) -> None:
         """Ends the member's training. Both halves of the weights' memory hold version `step` from now on."""
@@ -154,7 +165,7 @@ class TrainedMember:
         self._buffers_taken = False
         if self.steps.whole is not None:
             self.steps.whole.step(step)
-        self._exchange.gather()
+        self._exchange.gather_version()
 
     def commit(self, step: int) -> None:
         """Runs the task's `after_step`, which may change version step + 1, and moves the learning rate schedule on.
@@ -238,7 +249,7 @@ def _settle(
     one that it has replaced. `buffers`, `weights`: that memory. Raises PluginError for a change that the run can't
     carry on."""
     if problem := bindings.settle(buffers, weights):
-        raise PluginError(f"{method.__name__} {problem} ({definition_of(method)})")
+        raise PluginError(f"{method.__name__} {problem} ({definition_location(method)})")
 
 
 def _where_it_is_stepped(member: Member, exchange: CoordinatorExchange) -> nn.Module:
@@ -252,9 +263,9 @@ def _where_it_is_stepped(member: Member, exchange: CoordinatorExchange) -> nn.Mo
     return model
 
 
-def _trained(model: nn.Module) -> list[nn.Parameter]:
-    return [parameter for _, parameter in trained(model)]
+def _trained_parameters(model: nn.Module) -> list[nn.Parameter]:
+    return [parameter for _, parameter in trained_parameters(model)]
 
 
-def _carried(model: nn.Module) -> list[torch.Tensor]:
-    return [tensor for _, tensor in carried(model)]
+def _untrained_tensors(model: nn.Module) -> list[torch.Tensor]:
+    return [tensor for _, tensor in untrained_tensors(model)]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pool.coordinator.scheduler.actions import Collect
+from pool.coordinator.scheduler.actions import CollectArrays
 from pool.metrics.layout import AVERAGE, LOSS, Measured
 from pool.metrics.metric import Metric
 from pool.metrics.numbers import numbers_of
@@ -42,7 +42,7 @@ class ValidationArrays:
         members = len(metrics) if measured.averages else 0
         self._losses = np.empty((members, validation.batches))  # with the averaged weights
 
-    def take(self, action: Collect) -> None:
+    def take(self, action: CollectArrays) -> None:
         """Copies the arrays of a validation batch from the memory of the worker that has computed it."""
         place, members = self._place(action.worker, action.batch), len(self._metrics)
         samples = self._validation.size(action.batch)

@@ -17,11 +17,11 @@ _NAMES = ("GPU-", "MIG-")
 
 
 @dataclass(frozen=True)
-class Kernels:
+class KernelSupport:
     """Whether this project's own kernels can run on a card."""
 
-    there: bool  # True if they can run; else torch's own operations compute
-    words: str  # for the user: what of them is compiled, or why they can't run
+    available: bool  # True if they can run; else torch's own operations compute
+    description: str  # for the user: what of them is compiled, or why they can't run
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Card:
     visible: str = ""  # CUDA_VISIBLE_DEVICES for a process that is to see this card alone; empty: leave it as it is
     page_locked: bool = True  # the card's driver can page-lock memory such as the ring's
     peers: tuple[str, ...] = ()  # devices of the run whose memory it may use
-    kernels: Kernels | None = None  # None for other devices than CUDA's
+    kernels: KernelSupport | None = None  # None for other devices than CUDA's
     problem: str = ""  # why some of this is not known, empty if all is
 
 
@@ -76,7 +76,7 @@ def alone(variable: str | None, index: int, uuid: str = "") -> str:
     return entry if entry.startswith(_NAMES) or not uuid else uuid
 
 
-def hidden_in_words(variable: str | None) -> str:
+def describe_hidden_cards(variable: str | None) -> str:
     """Returns a phrase for the user about a setting that hides cards, empty if none does."""
     if variable is None:
         return ""

@@ -47,7 +47,7 @@ def mps_serves(root: Path = Path("/")) -> bool:
     return True
 
 
-def least_cards(root: Path = Path("/")) -> int:
+def count_installed_cards(root: Path = Path("/")) -> int:
     """Returns a lower bound for the number of NVIDIA cards in the machine, whether or not torch can use them.
 
     It counts the cards' device files. Where no card has one, as in WSL2 and in some containers, it is 1 if NVIDIA's
@@ -57,7 +57,7 @@ def least_cards(root: Path = Path("/")) -> int:
     return len(list((root / "dev").glob("nvidia[0-9]*"))) or int(any((root / trace).exists() for trace in traces))
 
 
-def why_unusable(said: str, cuda_of_torch: str | None, root: Path = Path("/")) -> str:
+def explain_unusable_cards(said: str, cuda_of_torch: str | None, root: Path = Path("/")) -> str:
     """Returns, for the user, why torch can't use the machine's cards, and what to do.
 
     `said`: torch's error when it is asked to use them; `cuda_of_torch`: the CUDA version that torch is built for, None

@@ -3,7 +3,7 @@ or taken."""
 
 from __future__ import annotations
 
-from loader.plugins.error_text import error_line
+from loader.plugins.error_text import format_error_with_location
 
 _WORDS = (
     "busy or unavailable",  # cudaErrorDevicesUnavailable: also a card in exclusive mode that another process has
@@ -59,4 +59,4 @@ def lost_when_opened(error: BaseException) -> bool:
 
 
 def _says(error: BaseException, known: tuple[str, ...]) -> bool:
-    return isinstance(error, RuntimeError) and any(words in error_line(error) for words in known)
+    return isinstance(error, RuntimeError) and any(words in format_error_with_location(error) for words in known)

@@ -6,7 +6,7 @@ import contextlib
 
 import torch
 
-from loader.plugins.error_text import error_line
+from loader.plugins.error_text import format_error_with_location
 
 _WORDS = (
     "can't allocate memory",  # torch's allocator for CPUs, which has no exception of its own
@@ -20,7 +20,7 @@ def out_of_memory(error: BaseException) -> bool:
     """Returns whether an error says that memory of the machine or of a device has run out."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
-    return isinstance(error, RuntimeError) and any(words in error_line(error) for words in _WORDS)
+    return isinstance(error, RuntimeError) and any(words in format_error_with_location(error) for words in _WORDS)
 
 
 def memory_of_device() -> str:

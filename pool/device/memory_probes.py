@@ -17,7 +17,7 @@ from torch import Tensor
 from pool.device.plugins import add_devices
 from pool.device.proof import OPENED, WRITTEN
 from pool.device.second_process import Reply, SecondProcess, serve
-from pool.device.shared_memory import Exported, shared_memory_of
+from pool.device.shared_memory import MemoryHandle, shared_memory_of
 
 FIRST, SECOND = 0x5A, 0xA5  # values of the bytes that are written
 _NBYTES = 2 << 20
@@ -33,12 +33,12 @@ class MemoryProcess(SecondProcess):
         """
         super().__init__(program, device, module, deadline=deadline)
 
-    def make(self) -> Exported:
+    def make(self) -> MemoryHandle:
         """Allocates memory in the process and exports it. The caller owns the descriptor."""
         text, fds = self.ask("make")
-        return Exported(**{**json.loads(text), "fd": fds[0]})
+        return MemoryHandle(**{**json.loads(text), "fd": fds[0]})
 
-    def open(self, exported: Exported) -> None:
+    def open(self, exported: MemoryHandle) -> None:
         """Maps memory in the process that another one has exported."""
         self.ask("open " + json.dumps(asdict(exported)), exported.fd)
 
@@ -51,7 +51,7 @@ class MemoryProcess(SecondProcess):
         return bytes.fromhex(self.ask("read")[0])
 
 
-def sharing_problems(device: str, module: str, deadline: float) -> dict[str, str]:
+def find_sharing_problems(device: str, module: str, deadline: float) -> dict[str, str]:
     """Tries to share memory between two processes. Returns what went wrong, by test; empty text for a test that has
     passed.
 
@@ -70,7 +70,7 @@ def sharing_problems(device: str, module: str, deadline: float) -> dict[str, str
     return found
 
 
-def looks(maker: MemoryProcess, user: MemoryProcess, memory: Exported) -> Iterator[tuple[str, str]]:
+def looks(maker: MemoryProcess, user: MemoryProcess, memory: MemoryHandle) -> Iterator[tuple[str, str]]:
     """Runs the tests and yields each with what went wrong. `memory`: exported by `maker`. Its descriptor stays the
     caller's."""
     maker.fill(FIRST)
@@ -112,7 +112,7 @@ class MemoryHolder:
         if what == "read":
             return bytes(self.memory[:16].cpu().tolist()).hex(), ()
         if what == "open":
-            self.memory = self.shared.open(self.device, Exported(**{**json.loads(rest), "fd": fds[0]}))
+            self.memory = self.shared.open(self.device, MemoryHandle(**{**json.loads(rest), "fd": fds[0]}))
         else:
             self.memory.fill_(int(rest))
             torch.accelerator.synchronize(self.device)

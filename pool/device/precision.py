@@ -49,7 +49,7 @@ def arithmetic_settings() -> dict[str, str]:
     return {**precisions, "flush denormal": str(_flushes_denormals())}
 
 
-def unusual_arithmetic(dense_products: DenseProducts) -> str:
+def describe_changed_arithmetic(dense_products: DenseProducts) -> str:
     """Returns the names and values of settings that are neither torch's defaults nor follow from pool.dense_products.
     Empty if none is."""
     usual = {f"backends.{_CUDA}": "tf32"} if dense_products == "tf32" else {}

@@ -18,8 +18,8 @@ from typing import Any
 
 import torch
 
-from loader.plugins.error_text import in_words
-from pool.device.cards import VARIABLE, Card, Kernels, alone
+from loader.plugins.error_text import format_error
+from pool.device.cards import VARIABLE, Card, KernelSupport, alone
 from pool.device.names import Device, parse_device
 from pool.device.page_lock import page_lock
 from pool.kernels.cuda.compiler import kernels_in_words, why_no_kernels
@@ -32,7 +32,7 @@ _MIB = 1 << 20
 _registered: list[Segment] = []  # segments registered with a driver, kept until this process ends
 
 
-def look_at_cards(devices: Sequence[str]) -> tuple[Card, ...]:
+def describe_cards(devices: Sequence[str]) -> tuple[Card, ...]:
     """Returns a description of each device of a run that has memory of its own, each device once."""
     named = {spec: parse_device(spec) for spec in dict.fromkeys(devices)}
     accelerators = {spec: device for spec, device in named.items() if device.is_accelerator}
@@ -60,13 +60,13 @@ def _look_at(spec: str, device: Device) -> Card:
         card = replace(card, page_locked=_can_page_lock())
     except (RuntimeError, OSError, MemoryError) as error:
         log.warning("%s: %s", spec, error)
-        card = replace(card, problem=in_words(error))
+        card = replace(card, problem=format_error(error))
     return card
 
 
-def _kernels(architecture: str) -> Kernels:
+def _kernels(architecture: str) -> KernelSupport:
     why_not = why_no_kernels(architecture)
-    return Kernels(there=not why_not, words=why_not or kernels_in_words(architecture))
+    return KernelSupport(available=not why_not, description=why_not or kernels_in_words(architecture))
 
 
 def _visible(device: Device, properties: Any) -> str:
@@ -95,7 +95,7 @@ def _can_page_lock() -> bool:
     gradient slot."""
     ring, slot = (_segment(_MIB, writable=writable) for writable in (False, True))
     locked = all([page_lock(ring), page_lock(slot)])
-    ring.protect()
+    ring.make_read_only()
     return locked
 
 

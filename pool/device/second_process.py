@@ -20,8 +20,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Self
 
-from loader.plugins.error_text import in_words
-from loader.plugins.modules import command_of
+from loader.plugins.error_text import format_error
+from loader.plugins.modules import module_command
 from pool.device.lost import device_lost
 from pool.device.memory import out_of_memory
 
@@ -57,7 +57,7 @@ class SecondProcess:
         """
         self._deadline, self._is_ready = deadline, False
         self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        command = command_of(module, *arguments, str(theirs.fileno()))
+        command = module_command(module, *arguments, str(theirs.fileno()))
         try:
             with theirs:
                 self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()])
@@ -151,7 +151,7 @@ def serve(fd: int, open_devices: Callable[[], object], answer: Callable[[str, li
                 reply = answer(note.decode(), fds)
         except Exception as error:
             refused = is_open and isinstance(error, RuntimeError) and not (out_of_memory(error) or device_lost(error))
-            _send(channel, _Message(problem=in_words(error), may_pass=not refused))
+            _send(channel, _Message(problem=format_error(error), may_pass=not refused))
 
 
 def _send(channel: socket.socket, message: _Message, fds: Sequence[int] = ()) -> None:

@@ -19,7 +19,7 @@ from pool.device.proof import Setup
 
 
 @dataclass(frozen=True)
-class Exported:
+class MemoryHandle:
     """A piece of device memory as it is sent to another process. The receiver owns `fd`."""
 
     fd: int
@@ -37,10 +37,10 @@ class SharedMemory(Protocol):
         """Returns new device memory, uint8 [nbytes], which can be exported and is never freed. Raises the device's
         error if there is too little."""
 
-    def export(self, memory: Tensor) -> Exported:
+    def export(self, memory: Tensor) -> MemoryHandle:
         """Exports memory that `allocate` has returned, all of it."""
 
-    def open(self, device: torch.device, exported: Exported) -> Tensor:
+    def open(self, device: torch.device, exported: MemoryHandle) -> Tensor:
         """Maps another process's memory in this process. Returns uint8 [nbytes]. Closes the descriptor."""
 
 
@@ -58,10 +58,10 @@ class _OfCuda:
     def allocate(self, device: torch.device, nbytes: int) -> Tensor:
         return self._memory.allocate(device, nbytes)
 
-    def export(self, memory: Tensor) -> Exported:
-        return Exported(self._memory.export(memory), 0, memory.nbytes)
+    def export(self, memory: Tensor) -> MemoryHandle:
+        return MemoryHandle(self._memory.export(memory), 0, memory.nbytes)
 
-    def open(self, device: torch.device, exported: Exported) -> Tensor:
+    def open(self, device: torch.device, exported: MemoryHandle) -> Tensor:
         return self._memory.open(device, exported.fd, exported.nbytes)
 
 

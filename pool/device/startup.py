@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import torch
 
-from loader.plugins.error_text import error_line
+from loader.plugins.error_text import format_error_with_location
 from pool.device.cards import VARIABLE, Card, entries
 from pool.device.lost import device_lost, lost_when_opened
 from pool.device.memory import memory_of_device, out_of_memory
@@ -44,12 +44,12 @@ def open_device(device: torch.device, who: str, spec: str, way_out: str) -> None
         torch.zeros(1, device=device).cpu()  # waits until the device has computed
     except RuntimeError as error:
         if lost_when_opened(error):
-            raise LostDeviceError(f"{spec} can't be used: {error_line(error)}", [spec]) from None
+            raise LostDeviceError(f"{spec} can't be used: {format_error_with_location(error)}", [spec]) from None
         if not out_of_memory(error):
             raise
         raise ResourceError(
-            f"{who}: {spec} has no memory left to begin with: {error_line(error)}{memory_of_device()}; free it, "
-            f"or {way_out}"
+            f"{who}: {spec} has no memory left to begin with: {format_error_with_location(error)}{memory_of_device()}; "
+            f"free it, or {way_out}"
         ) from None
 
 
@@ -68,7 +68,7 @@ def naming_lost_devices(*names: str, devices: Sequence[torch.device] = ()) -> It
         tried = zip(names, devices, strict=True) if len(names) > 1 else ()
         suspects = [name for name, device in tried if not _answers(device)] or names
         which = f"one of {', '.join(suspects)}" if len(suspects) > 1 else suspects[0]
-        raise LostDeviceError(f"{which} can't be used: {error_line(error)}", suspects) from None
+        raise LostDeviceError(f"{which} can't be used: {format_error_with_location(error)}", suspects) from None
 
 
 def _answers(device: torch.device) -> bool:

@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pool.exchange.tensors import carried, count_hooks, trained
-from pool.task.attributes import COLLECTIONS, Attribute, is_generator, state_of
+from pool.exchange.tensors import count_hooks, trained_parameters, untrained_tensors
+from pool.task.attributes import COLLECTIONS, Attribute, generator_digest, is_generator
 
 _KINDS = {"_parameters": "parameter", "_buffers": "buffer", "_modules": "module"}
 _MOST = 1000  # numbers in one container; larger ones are no state, and slow to compare
@@ -63,8 +63,8 @@ class Bindings:
             for now in (vars(module)[name],)
         ]
         self._weights_change = weights_change
-        self._trained = [parameter for _, parameter in trained(model)]
-        self._carried = [tensor for _, tensor in carried(model)]
+        self._trained = [parameter for _, parameter in trained_parameters(model)]
+        self._carried = [tensor for _, tensor in untrained_tensors(model)]
         self._needs_gradient = {id(parameter): parameter.requires_grad for parameter in model.parameters()}
         named = (value for table in self._tables for value in table.then.values() if value is not None)
         self._names_of = Counter(map(id, named))
@@ -192,4 +192,4 @@ def _state(value: Any) -> object:
         return value.shape, value.dtype, value.tobytes()
     if isinstance(value, COLLECTIONS):
         return len(value)
-    return state_of(value) if is_generator(value) else value
+    return generator_digest(value) if is_generator(value) else value

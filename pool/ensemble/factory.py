@@ -9,14 +9,14 @@ from torch import nn
 
 from pool.ensemble.member import Member
 from pool.errors import ConfigError
-from pool.exchange.layout import prefix
+from pool.exchange.layout import member_prefix
 from pool.exchange.plan import Plan
-from pool.exchange.tensors import specs
+from pool.exchange.tensors import tensor_specs
 from pool.nn.generators import GeneratorStates
-from pool.task.attributes import attributes
+from pool.task.attributes import find_attributes
 from pool.task.factory import build_model, make_task
 from pool.task.net import Net
-from pool.task.start import of_a_resumed_run
+from pool.task.start import without_start_from
 
 
 def make_members(nets: Sequence[Net], plans: Sequence[Plan], *, on_meta: bool = False) -> Iterator[Member]:
@@ -28,14 +28,14 @@ def make_members(nets: Sequence[Net], plans: Sequence[Plan], *, on_meta: bool = 
     for m, (net, plan) in enumerate(zip(nets, plans, strict=True)):
         task = make_task(net.task, net.model, net.loss, net.seed)
         model = build_model(task, net.seed, on_meta=on_meta)
-        _compare(model, plan, prefix(m, len(nets)))
+        _compare(model, plan, member_prefix(m, len(nets)))
         yield Member(
             task,
             model,
             net.seed,
-            (of_a_resumed_run(net.model), net.loss),
+            (without_start_from(net.model), net.loss),
             GeneratorStates.now(),
-            attributes(task, model),
+            find_attributes(task, model),
             on_meta=on_meta,
         )
 
@@ -45,7 +45,7 @@ def _compare(model: nn.Module, plan: Plan, begin: str) -> None:
 
     Tensors are matched by their order in the plan, so that other layers would be trained otherwise.
     """
-    for own, planned in zip(specs(model), (plan.parameters, plan.buffers), strict=True):
+    for own, planned in zip(tensor_specs(model), (plan.parameters, plan.buffers), strict=True):
         for here, there in itertools.zip_longest(own, planned):
             actual = "none" if here is None else described(begin + here.name, here.dtype, here.shape)
             expected = "none" if there is None else described(there.name, there.dtype, there.shape)

@@ -1,9 +1,8 @@
 """Divides the batches of a step into groups, and describes a group's gradients. Plain data.
 
 A group is consecutive batches whose gradients one worker adds up, left to right, before it hands them over (I2). Its
-place in the step, from 0 on, is its index among the groups and its leaf in the tree along which they are added up
-(`pool.kernels.tree`). The batches per step and per group alone decide which batches it has. The scheduler decides by
-it, the exchange finds the gradients by it.
+index in the step, from 0 on, is also its leaf in the tree along which groups are added up (`pool.kernels.tree`). The
+batches per step and per group alone decide which batches a group has. The scheduler and the exchange both use this.
 """
 
 from __future__ import annotations
@@ -13,30 +12,33 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Groups:
-    """The division of steps into groups. The last group of a step has the batches that are left."""
+    """The division of steps into groups. The last group of a step has the remaining batches."""
 
     batches_per_step: int
     batches_per_group: int = 1
 
     @property
-    def per_step(self) -> int:
+    def groups_per_step(self) -> int:
         return -(-self.batches_per_step // self.batches_per_group)
 
-    def batches(self, step: int, place: int) -> range:
+    def batches(self, step: int, group_index: int) -> range:
         """Returns the numbers, in the stream of batches, of the batches of one group."""
-        begin = step * self.batches_per_step
-        first = begin + place * self.batches_per_group
-        return range(first, min(first + self.batches_per_group, begin + self.batches_per_step))
+        step_start = step * self.batches_per_step
+        step_end = step_start + self.batches_per_step
+        start = step_start + group_index * self.batches_per_group
+        return range(start, min(start + self.batches_per_group, step_end))
 
-    def share(self, machine: int, machines: int) -> range:
-        """Returns the places of the groups in a step that machine number `machine` of `machines` computes."""
-        return range(self.per_step * machine // machines, self.per_step * (machine + 1) // machines)
+    def share(self, machine: int, num_machines: int) -> range:
+        """Returns the indices of the groups in a step that one of several machines computes."""
+        num_groups = self.groups_per_step
+        return range(num_groups * machine // num_machines, num_groups * (machine + 1) // num_machines)
 
     def step_of(self, batch: int) -> int:
+        """Returns the step that a batch, by its number in the stream, belongs to."""
         return batch // self.batches_per_step
 
-    def place_of(self, batch: int) -> int:
-        """Returns the place in its step of the group that has this batch."""
+    def group_index(self, batch: int) -> int:
+        """Returns the index, in its step, of the group that has this batch."""
         return batch % self.batches_per_step // self.batches_per_group
 
 
@@ -47,8 +49,8 @@ class Contribution:
     Or all that another machine has added up: the groups of its share of the step. Then `machine` is set.
     """
 
-    batches: tuple[int, ...]  # numbers of the batches that are added up; others of the group are left out
-    place: int  # index of the group in its step
+    batches: tuple[int, ...]  # numbers of the batches that are added up, without those that are left out
+    group_index: int
     worker: int
     slot: int
     absent: tuple[int, ...]  # indices of the parameters that got no gradient

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pool.exchange.layout import Part
+from pool.exchange.layout import MemberLayout
 
 Slot = npt.NDArray[np.uint8]
 
@@ -28,18 +28,17 @@ class HostMemory:
     slots: Mapping[tuple[int, int], Slot]  # gradient slots, by (worker, slot)
     average: Slot | None = None  # the averaged weights, if the run has them
 
-    def of(self, part: Part) -> HostMemory:
+    def of_member(self, layout: MemberLayout) -> HostMemory:
         """Returns the part of this memory, which is that of all members, that belongs to one member."""
-        return HostMemory(
-            [half[part.bytes] for half in self.halves],
-            {place: slot[part.slot_bytes] for place, slot in self.slots.items()},
-            None if self.average is None else self.average[part.bytes],
-        )
+        halves = [half[layout.bytes] for half in self.halves]
+        slots = {key: slot[layout.slot_bytes] for key, slot in self.slots.items()}
+        average = None if self.average is None else self.average[layout.bytes]
+        return HostMemory(halves, slots, average)
 
 
-def untouched(size: int) -> Slot:
-    """Returns private zeros, uint8 [size], that take physical memory only where they are written."""
-    memory = mmap.mmap(-1, max(size, 1), flags=mmap.MAP_PRIVATE)
+def lazy_zeros(nbytes: int) -> Slot:
+    """Returns private zeros, uint8 [nbytes], that take physical memory only where they are written."""
+    memory = mmap.mmap(-1, max(nbytes, 1), flags=mmap.MAP_PRIVATE)
     with contextlib.suppress(OSError):  # not every kernel has huge pages
         memory.madvise(mmap.MADV_HUGEPAGE)
-    return np.frombuffer(memory, np.uint8)[:size]
+    return np.frombuffer(memory, np.uint8)[:nbytes]

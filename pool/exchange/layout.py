@@ -18,11 +18,11 @@ from loader.stream.schema import BatchSchema
 from pool.exchange.plan import PAGE, Bucket, Plan, Tensor, align
 from pool.exchange.touched_lists import TouchedLists
 
-_ITEM = 2  # bytes of a bfloat16
+_BFLOAT16_NBYTES = 2
 
 
 @dataclass(frozen=True)
-class Part:
+class MemberLayout:
     """The part of one member: its bytes in a version of the weights and in a gradient slot."""
 
     plan: Plan  # of its weights, as if it were alone: offsets count from `offset`, parameters from 0
@@ -54,17 +54,17 @@ class Layout:
     @property
     def plan(self) -> Plan:
         """Returns the plan of the weights of all members."""
-        return joined(self.plans)
+        return join_plans(self.plans)
 
     @property
     def slot_plans(self) -> tuple[Plan, ...]:
         """Returns, for each member, the plan of its gradients in a gradient slot."""
-        return tuple(_narrowed(plan, self.gradient_dtype) for plan in self.plans)
+        return tuple(_build_slot_plan(plan, self.gradient_dtype) for plan in self.plans)
 
     @property
     def slot_plan(self) -> Plan:
         """Returns the plan of the gradients of all members in a gradient slot."""
-        return joined(self.slot_plans)
+        return join_plans(self.slot_plans)
 
     @property
     def touched_lists(self) -> TouchedLists:
@@ -77,29 +77,29 @@ class Layout:
         return tuple(member for member, plan in enumerate(self.plans) for _ in plan.parameters)
 
     @property
-    def parts(self) -> tuple[Part, ...]:
+    def member_layouts(self) -> tuple[MemberLayout, ...]:
         """Returns the part of each member."""
-        parts: list[Part] = []
-        offset, slot_offset, parameter = 0, 0, 0
+        layouts: list[MemberLayout] = []
+        offset, slot_offset, first_parameter = 0, 0, 0
         for plan, slot_plan in zip(self.plans, self.slot_plans, strict=True):
-            parts.append(Part(plan, slot_plan, offset, slot_offset, parameter))
+            layouts.append(MemberLayout(plan, slot_plan, offset, slot_offset, first_parameter))
             offset += plan.nbytes
             slot_offset += slot_plan.nbytes
-            parameter += len(plan.parameters)
-        return tuple(parts)
+            first_parameter += len(plan.parameters)
+        return tuple(layouts)
 
 
-def prefix(member: int, members: int) -> str:
+def member_prefix(member: int, members: int) -> str:
     """Returns the prefix of the names of a member's tensors, or nothing if the run has only one member."""
     return "" if members == 1 else f"member.{member}."
 
 
-def without_prefix(name: str) -> str:
+def remove_member_prefix(name: str) -> str:
     """Returns a tensor's name without the member's prefix, as the member's own model has it."""
     return re.sub(r"^member\.\d+\.", "", name)
 
 
-def joined(plans: Sequence[Plan]) -> Plan:
+def join_plans(plans: Sequence[Plan]) -> Plan:
     """Joins the members' plans into one, with their tensors and buckets numbered through. Returns the only plan
     unchanged."""
     if len(plans) == 1:
@@ -109,51 +109,53 @@ def joined(plans: Sequence[Plan]) -> Plan:
     buckets: list[Bucket] = []
     offset = 0
     for plan in plans:
-        first = len(parameters)
+        first_parameter = len(parameters)
         for bucket in plan.buckets:
-            numbers = tuple(first + index for index in bucket.parameters)
-            buckets.append(replace(bucket, parameters=numbers, offset=offset + bucket.offset))
+            indices = tuple(first_parameter + index for index in bucket.parameters)
+            buckets.append(replace(bucket, parameters=indices, offset=offset + bucket.offset))
         parameters += [replace(tensor, offset=offset + tensor.offset) for tensor in plan.parameters]
         buffers += [replace(tensor, offset=offset + tensor.offset) for tensor in plan.buffers]
         offset += plan.nbytes
     return Plan(tuple(parameters), tuple(buffers), tuple(buckets), offset)
 
 
-def member_of_bucket(plans: Sequence[Plan]) -> tuple[int, ...]:
+def list_bucket_members(plans: Sequence[Plan]) -> tuple[int, ...]:
     """Returns the member of each bucket, for the buckets numbered through all members."""
     return tuple(member for member, plan in enumerate(plans) for _ in plan.buckets)
 
 
-def _narrowed(plan: Plan, dtype: str) -> Plan:
-    """Returns a plan of the gradients of a member in a slot, rounded to `dtype`. `plan`: the plan of its weights."""
+def _build_slot_plan(plan: Plan, dtype: str) -> Plan:
+    """Returns the plan of a member's gradients in a slot, rounded to `dtype`. `plan`: the plan of its weights."""
     if dtype == "float32":
         return plan
-    narrow = [replace(tensor, dtype=dtype, nbytes=_ITEM * prod(tensor.shape)) for tensor in plan.parameters]
+    narrow = [replace(tensor, dtype=dtype, nbytes=_BFLOAT16_NBYTES * prod(tensor.shape)) for tensor in plan.parameters]
+    in_memory_order = (*sorted(narrow, key=_get_offset), *sorted(plan.buffers, key=_get_offset))
     placed: dict[str, Tensor] = {}
     offset = 0
-    for tensor in (*sorted(narrow, key=_offset), *sorted(plan.buffers, key=_offset)):
+    for tensor in in_memory_order:
         placed[tensor.name] = replace(tensor, offset=offset)
         offset = align(offset + tensor.nbytes)
     parameters = tuple(placed[tensor.name] for tensor in plan.parameters)
     return Plan(
         parameters=parameters,
         buffers=tuple(placed[tensor.name] for tensor in plan.buffers),
-        buckets=tuple(_moved(bucket, parameters) for bucket in plan.buckets),
+        buckets=tuple(_move_bucket(bucket, parameters) for bucket in plan.buckets),
         nbytes=max(PAGE, align(offset, PAGE)),
     )
 
 
-def _offset(tensor: Tensor) -> int:
+def _get_offset(tensor: Tensor) -> int:
     return tensor.offset
 
 
-def _moved(bucket: Bucket, parameters: Sequence[Tensor]) -> Bucket:
+def _move_bucket(bucket: Bucket, parameters: Sequence[Tensor]) -> Bucket:
     """Returns the bucket with the offset and size that its parameters have in a new layout. `parameters`: all of that
     layout."""
-    held = [parameters[index] for index in bucket.parameters]
-    offset, end = held[0].offset, align(held[-1].offset + held[-1].nbytes)
-    if bucket.rows is not None:
-        first, last = bucket.rows
-        row = held[0].nbytes // held[0].shape[0]
-        offset, end = offset + first * row, offset + last * row
-    return replace(bucket, offset=offset, nbytes=end - offset)
+    first, last = parameters[bucket.parameters[0]], parameters[bucket.parameters[-1]]
+    if bucket.rows is None:
+        begin, end = first.offset, align(last.offset + last.nbytes)
+    else:
+        row_nbytes = first.nbytes // first.shape[0]
+        first_row, end_row = bucket.rows
+        begin, end = first.offset + first_row * row_nbytes, first.offset + end_row * row_nbytes
+    return replace(bucket, offset=begin, nbytes=end - begin)

@@ -9,6 +9,7 @@ supervisor can size memory.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -65,7 +66,7 @@ class TensorSpec:
         return prod(self.shape) * self.itemsize
 
 
-def make_plan(
+def build_plan(
     parameters: Sequence[TensorSpec],
     buffers: Sequence[TensorSpec],
     limits: Sequence[int],
@@ -78,27 +79,30 @@ def make_plan(
     `limits`: bytes at which a bucket is closed, as in `assign_buckets`; `split_tables`: a table beyond the last limit
     becomes several buckets of rows, for optimizers that compute each number by itself (pool.optim.elementwise).
     """
-    backward = list(range(len(parameters)))[::-1]
-    assigned = assign_buckets([parameters[i].nbytes for i in backward], [parameters[i].dtype for i in backward], limits)
+    backward_order = list(range(len(parameters)))[::-1]
+    assigned = assign_buckets(
+        [parameters[i].nbytes for i in backward_order], [parameters[i].dtype for i in backward_order], limits
+    )
     placed: dict[int, Tensor] = {}
-    buckets = []
+    buckets: list[Bucket] = []
     offset = 0
-    for members in assigned:
-        indices = tuple(backward[i] for i in members)
+    for positions in assigned:
+        indices = tuple(backward_order[i] for i in positions)
         large = [i for i in indices if split_tables and _is_large_table(parameters[i], limits[-1])]
-        others = tuple(i for i in indices if i not in large)
-        for together in (others, *((i,) for i in large)):
-            start = offset
-            for index in together:
-                placed[index] = _place(parameters[index], offset)
-                offset = align(offset + parameters[index].nbytes)
-            if together and together[0] in large:
-                buckets += _row_buckets(together[0], placed[together[0]], limits[-1])
-            elif together:
-                buckets.append(Bucket(together, start, offset - start))
+        together = tuple(i for i in indices if i not in large)
+        begin = offset
+        for index in together:
+            placed[index] = _place_tensor(parameters[index], offset)
+            offset = align(offset + parameters[index].nbytes)
+        if together:
+            buckets.append(Bucket(together, begin, offset - begin))
+        for index in large:
+            placed[index] = _place_tensor(parameters[index], offset)
+            offset = align(offset + parameters[index].nbytes)
+            buckets += _split_table(index, placed[index], limits[-1])
     placed_buffers = []
     for spec in buffers:
-        placed_buffers.append(_place(spec, offset))
+        placed_buffers.append(_place_tensor(spec, offset))
         offset = align(offset + spec.nbytes)
     return Plan(
         parameters=tuple(placed[i] for i in range(len(parameters))),
@@ -118,46 +122,44 @@ def assign_buckets(sizes: Sequence[int], dtypes: Sequence[Hashable], limits: Seq
     """
     if len(sizes) != len(dtypes) or not limits:
         raise ValueError(f"{len(sizes)} sizes, {len(dtypes)} dtypes, {len(limits)} limits")
-    closed: list[list[int]] = []
-    open_buckets: dict[Hashable, tuple[list[int], int]] = {}
-    closed_count: dict[Hashable, int] = {}
+    buckets: list[list[int]] = []
+    open_buckets: dict[Hashable, list[int]] = {}  # by dtype
+    open_nbytes: dict[Hashable, int] = defaultdict(int)
+    num_closed: dict[Hashable, int] = defaultdict(int)
     for index, (size, dtype) in enumerate(zip(sizes, dtypes, strict=True)):
-        bucket, total = open_buckets.pop(dtype, ([], 0))
-        bucket.append(index)
-        total += size
-        count = closed_count.get(dtype, 0)
-        if total >= limits[min(count, len(limits) - 1)]:
-            closed.append(bucket)
-            closed_count[dtype] = count + 1
-        else:
-            open_buckets[dtype] = (bucket, total)
-    closed += [bucket for bucket, _ in open_buckets.values()]
-    return sorted(closed, key=lambda bucket: bucket[0])
+        open_buckets.setdefault(dtype, []).append(index)
+        open_nbytes[dtype] += size
+        limit = limits[min(num_closed[dtype], len(limits) - 1)]
+        if open_nbytes[dtype] >= limit:
+            buckets.append(open_buckets.pop(dtype))
+            open_nbytes[dtype] = 0
+            num_closed[dtype] += 1
+    buckets += open_buckets.values()
+    return sorted(buckets, key=lambda bucket: bucket[0])
 
 
 def _is_large_table(spec: TensorSpec, limit: int) -> bool:
     return spec.sparse_field is not None and spec.nbytes > limit
 
 
-def _row_buckets(index: int, table: Tensor, limit: int) -> list[Bucket]:
+def _split_table(index: int, table: Tensor, limit: int) -> list[Bucket]:
     """Cuts a table into buckets of equal numbers of rows, each of at most `limit` bytes, or ROW_UNIT rows if that is
     more."""
-    rows = table.shape[0]
-    row_nbytes = table.nbytes // rows
-    shares = -(-table.nbytes // limit)
-    share = max(ROW_UNIT, rows // shares // ROW_UNIT * ROW_UNIT)
+    num_rows = table.shape[0]
+    row_nbytes = table.nbytes // num_rows
+    num_buckets = -(-table.nbytes // limit)
+    rows_per_bucket = max(ROW_UNIT, num_rows // num_buckets // ROW_UNIT * ROW_UNIT)
     buckets = []
-    for first in range(0, rows, share):
-        last = min(first + share, rows)
-        place = table.offset + first * row_nbytes
-        buckets.append(Bucket((index,), place, (last - first) * row_nbytes, (first, last)))
+    for first in range(0, num_rows, rows_per_bucket):
+        end = min(first + rows_per_bucket, num_rows)
+        buckets.append(Bucket((index,), table.offset + first * row_nbytes, (end - first) * row_nbytes, (first, end)))
     return buckets
 
 
-def _place(spec: TensorSpec, offset: int) -> Tensor:
+def _place_tensor(spec: TensorSpec, offset: int) -> Tensor:
     return Tensor(spec.name, spec.shape, spec.dtype, offset, spec.nbytes, spec.sparse_field)
 
 
-def align(offset: int, to: int = ALIGNMENT) -> int:
-    """Rounds an offset up to a multiple of `to` bytes."""
-    return -(-offset // to) * to
+def align(offset: int, alignment: int = ALIGNMENT) -> int:
+    """Rounds an offset up to a multiple of `alignment` bytes."""
+    return -(-offset // alignment) * alignment

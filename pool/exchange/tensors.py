@@ -1,4 +1,4 @@
-"""Makes torch tensors according to a plan: views of parameters, gradients and buffers in a piece of memory."""
+"""Makes torch tensors according to a plan: views of parameters, gradients and buffers in one block of memory."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ def torch_dtype(name: str) -> torch.dtype:
     return dtype
 
 
-def views(memory: npt.NDArray[np.uint8], tensors: Iterable[plans.Tensor]) -> list[torch.Tensor]:
+def view_array_as_tensors(memory: npt.NDArray[np.uint8], tensors: Iterable[plans.Tensor]) -> list[torch.Tensor]:
     """Returns zero-copy tensors at the planned offsets in host memory (uint8, Plan.nbytes)."""
-    return views_of(torch.from_numpy(memory), tensors)
+    return view_as_tensors(torch.from_numpy(memory), tensors)
 
 
-def views_of(whole: torch.Tensor, tensors: Iterable[plans.Tensor]) -> list[torch.Tensor]:
+def view_as_tensors(memory: torch.Tensor, tensors: Iterable[plans.Tensor]) -> list[torch.Tensor]:
     """Returns zero-copy tensors at the planned offsets in the memory of any device (uint8, Plan.nbytes)."""
-    return [whole[t.offset : t.offset + t.nbytes].view(torch_dtype(t.dtype)).view(t.shape) for t in tensors]
+    return [memory[t.offset : t.offset + t.nbytes].view(torch_dtype(t.dtype)).view(t.shape) for t in tensors]
 
 
-def rows_of(tensor: torch.Tensor, bucket: plans.Bucket) -> torch.Tensor:
+def bucket_rows(tensor: torch.Tensor, bucket: plans.Bucket) -> torch.Tensor:
     """Returns the rows of a parameter-shaped tensor that the bucket holds, or all of the tensor if the bucket has no
     rows."""
     return tensor if bucket.rows is None else tensor[bucket.rows[0] : bucket.rows[1]]
 
 
-def trained(model: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
+def trained_parameters(model: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
     """Yields the names and parameters that the optimizer changes."""
     return ((name, p) for name, p in model.named_parameters() if p.requires_grad)
 
 
-def carried(model: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+def untrained_tensors(model: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
     """Yields the names and tensors that are not trained but belong to the weights: parameters without gradients, then
     buffers."""
     yield from ((name, p) for name, p in model.named_parameters() if not p.requires_grad)
@@ -50,10 +50,10 @@ def carried(model: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
 def all_tensors(model: nn.Module) -> list[tuple[str, torch.Tensor]]:
     """Returns all tensors of a model with their names, in the order of a plan: trained parameters, then what is not
     trained."""
-    return [*trained(model), *carried(model)]
+    return [*trained_parameters(model), *untrained_tensors(model)]
 
 
-def row_sparse_tables(model: nn.Module) -> Iterator[SparseLinear]:
+def find_row_sparse_tables(model: nn.Module) -> Iterator[SparseLinear]:
     """Yields the sparse layers whose gradient travels as the rows that a batch touched.
 
     The native reduction of rows knows float32 only. Where the table is computed from other parameters (a
@@ -64,16 +64,19 @@ def row_sparse_tables(model: nn.Module) -> Iterator[SparseLinear]:
             yield module
 
 
-def specs(model: nn.Module) -> tuple[list[plans.TensorSpec], list[plans.TensorSpec]]:
+def tensor_specs(model: nn.Module) -> tuple[list[plans.TensorSpec], list[plans.TensorSpec]]:
     """Returns the names, shapes and types from which a plan is made: of trained parameters, then of tensors that are
     not trained."""
-    tables = {id(module.weight): module.field for module in row_sparse_tables(model)}
+    fields = {id(table.weight): table.field for table in find_row_sparse_tables(model)}
 
-    def spec(name: str, tensor: torch.Tensor) -> plans.TensorSpec:
+    def make_spec(name: str, tensor: torch.Tensor) -> plans.TensorSpec:
         dtype = str(tensor.dtype).removeprefix("torch.")
-        return plans.TensorSpec(name, tuple(tensor.shape), dtype, tensor.element_size(), tables.get(id(tensor)))
+        sparse_field = fields.get(id(tensor))
+        return plans.TensorSpec(name, tuple(tensor.shape), dtype, tensor.element_size(), sparse_field)
 
-    return [spec(*item) for item in trained(model)], [spec(*item) for item in carried(model)]
+    parameters = [make_spec(name, parameter) for name, parameter in trained_parameters(model)]
+    buffers = [make_spec(name, tensor) for name, tensor in untrained_tensors(model)]
+    return parameters, buffers
 
 
 def replace_tensors(model: nn.Module, tensors: Iterable[torch.Tensor]) -> None:
@@ -82,19 +85,21 @@ def replace_tensors(model: nn.Module, tensors: Iterable[torch.Tensor]) -> None:
     The tensors stay the same objects. So all names of one, its hooks and attributes, and whatever else in the model
     refers to it have the new memory.
     """
-    for (_, own), tensor in zip(all_tensors(model), tensors, strict=True):
-        _give_memory(own, tensor)
+    for (_, tensor), source in zip(all_tensors(model), tensors, strict=True):
+        _swap_memory(tensor, source)
 
 
-def _give_memory(own: torch.Tensor, tensor: torch.Tensor) -> None:
-    """Swaps the implementations of two tensors, and keeps `own`'s hooks, since torch refuses `own.data = tensor` from
-    the meta device."""
-    other = tensor.data  # a tensor whose version counter is its own
-    if isinstance(own, nn.Parameter):
-        other.requires_grad_(own.requires_grad)
-    hooks, later_hooks = own._backward_hooks, own._post_accumulate_grad_hooks
-    torch._C._swap_tensor_impl(own, other)
-    own._backward_hooks, own._post_accumulate_grad_hooks = hooks, later_hooks
+def _swap_memory(tensor: torch.Tensor, source: torch.Tensor) -> None:
+    """Gives a tensor the memory of another one and keeps its hooks.
+
+    The implementations are swapped, since torch refuses `tensor.data = source` from the meta device.
+    """
+    implementation = source.data  # a tensor whose version counter is its own
+    if isinstance(tensor, nn.Parameter):
+        implementation.requires_grad_(tensor.requires_grad)
+    hooks, later_hooks = tensor._backward_hooks, tensor._post_accumulate_grad_hooks
+    torch._C._swap_tensor_impl(tensor, implementation)
+    tensor._backward_hooks, tensor._post_accumulate_grad_hooks = hooks, later_hooks
 
 
 def count_hooks(parameter: torch.Tensor) -> tuple[int, int]:
@@ -103,16 +108,25 @@ def count_hooks(parameter: torch.Tensor) -> tuple[int, int]:
     return len(parameter._backward_hooks or ()), len(parameter._post_accumulate_grad_hooks or ())
 
 
-def tied_names(model: nn.Module) -> dict[str, str]:
+def find_tied_names(model: nn.Module) -> dict[str, str]:
     """Returns, for tensors with several names in the model, each further name with the tensor's first name."""
     named = *model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)
-    first: dict[int, str] = {}
-    return {name: first[id(tensor)] for name, tensor in named if first.setdefault(id(tensor), name) != name}
+    first_names: dict[int, str] = {}
+    tied: dict[str, str] = {}
+    for name, tensor in named:
+        first_name = first_names.setdefault(id(tensor), name)
+        if name != first_name:
+            tied[name] = first_name
+    return tied
 
 
-def transient_names(model: nn.Module) -> list[str]:
+def find_transient_buffers(model: nn.Module) -> list[str]:
     """Returns the names of the buffers that the model's own state_dict leaves out of a checkpoint
     (persistent=False)."""
     modules = dict(model.named_modules())
-    split = [name.rpartition(".") for name, _ in model.named_buffers()]
-    return [path + dot + leaf for path, dot, leaf in split if leaf in modules[path]._non_persistent_buffers_set]
+    transient: list[str] = []
+    for name, _ in model.named_buffers():
+        path, _, leaf = name.rpartition(".")
+        if leaf in modules[path]._non_persistent_buffers_set:
+            transient.append(name)
+    return transient

@@ -8,6 +8,7 @@ batches. A batch may be left out for one member (network of an ensemble), so eac
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,9 +19,25 @@ from pool.exchange.plan import align
 
 if TYPE_CHECKING:  # the supervisor needs the size alone, and no torch
     from pool.exchange.touched_rows import Group
-    from pool.kernels.fold import Touched
+    from pool.kernels.reduction import Touched
 
 Slot = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class _ListRegion:
+    """Where one list lies in the memory of all lists of a slot: a count, int64, then the row numbers."""
+
+    offset: int  # bytes
+    dtype: np.dtype[Any]  # of row numbers
+    max_rows: int
+
+    def view_count(self, lists: Slot) -> npt.NDArray[np.int64]:
+        return lists[self.offset : self.offset + 8].view(np.int64)
+
+    def view_rows(self, lists: Slot, num_rows: int) -> npt.NDArray[Any]:
+        begin = self.offset + ALIGNMENT
+        return lists[begin : begin + num_rows * self.dtype.itemsize].view(self.dtype)
 
 
 class TouchedLists:
@@ -28,29 +45,28 @@ class TouchedLists:
 
     def __init__(self, schema: BatchSchema, members: int, batches_per_group: int) -> None:
         """Lays out the lists of one slot. `members`: number of members (networks of an ensemble) in the run."""
-        self._places: dict[tuple[int, str], tuple[int, np.dtype[Any], int]] = {}  # offset, type, greatest count
+        self._regions: dict[tuple[int, str], _ListRegion] = {}  # by member and sparse field
         self.nbytes = 0
         if batches_per_group == 1:
             return
         for member in range(members):
             for sparse in schema.sparse:
                 region = schema.regions[f"{sparse.name}.touched"]
-                count = min(sparse.num_features, batches_per_group * region.count)
-                self._places[member, sparse.name] = self.nbytes, region.dtype, count
-                self.nbytes += ALIGNMENT + align(count * region.dtype.itemsize, ALIGNMENT)
+                max_rows = min(sparse.num_features, batches_per_group * region.count)
+                self._regions[member, sparse.name] = _ListRegion(self.nbytes, region.dtype, max_rows)
+                self.nbytes += ALIGNMENT + align(max_rows * region.dtype.itemsize, ALIGNMENT)
         self.nbytes = align(self.nbytes, PAGE)
 
     def write(self, lists: Slot, group: Group) -> None:
         """Writes the group's union of touched rows for each member and field. `lists`: the memory of all lists of a
         slot."""
-        for (member, field), (offset, _, most) in self._places.items():
-            rows = group.touched_by(member, field)
-            assert len(rows) <= most, f"{field}: {len(rows)} rows in a list of {most}"
-            lists[offset : offset + 8].view(np.int64)[0] = len(rows)
-            lists[offset + ALIGNMENT :][: rows.nbytes].view(rows.dtype)[:] = rows
+        for (member, field), region in self._regions.items():
+            rows = group.touched_by_member(member, field)
+            assert len(rows) <= region.max_rows, f"{field}: {len(rows)} rows in a list of {region.max_rows}"
+            region.view_count(lists)[0] = len(rows)
+            region.view_rows(lists, len(rows))[:] = rows
 
     def read(self, lists: Slot, member: int, field: str) -> Touched:
         """Returns a view of the row numbers that a group touches, for one member and sparse field."""
-        offset, dtype, _ = self._places[member, field]
-        count = int(lists[offset : offset + 8].view(np.int64)[0])
-        return lists[offset + ALIGNMENT :][: count * dtype.itemsize].view(dtype)
+        region = self._regions[member, field]
+        return region.view_rows(lists, int(region.view_count(lists)[0]))

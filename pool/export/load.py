@@ -16,15 +16,15 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor, nn
 
-from loader.plugins.error_text import error_line
+from loader.plugins.error_text import format_error_with_location
 from loader.section import Section
 from pool.checkpoint.compare_tensors import first_difference, forms_in, forms_of
 from pool.checkpoint.folder import locate
 from pool.checkpoint.state import STATE
 from pool.checkpoint.store import load_weights
 from pool.errors import CheckpointError, ConfigError, PoolError
-from pool.exchange.layout import prefix
-from pool.exchange.tensors import all_tensors, replace_tensors, specs
+from pool.exchange.layout import member_prefix
+from pool.exchange.tensors import all_tensors, replace_tensors, tensor_specs
 from pool.export.member import (
     NEWEST,
     Choice,
@@ -37,8 +37,8 @@ from pool.export.member import (
     members_of,
 )
 from pool.run_folder import strict_json
-from pool.task.factory import MOST_NUMBERS, Allowance, TooManyNumbersError, build_model, make_task
-from pool.task.registry import is_bundled, task_module
+from pool.task.factory import MAX_MODEL_NBYTES, ModelTooLargeError, TensorBytesLimit, build_model, make_task
+from pool.task.registry import is_bundled, load_task_module
 from pool.task.start import KEY, model_class
 from pool.task.task import Task
 
@@ -100,7 +100,7 @@ def first_model(trained: Trained) -> nn.Module | None:
         return None
     seed = _model_seed(trained.config)
     try:
-        with Allowance(MOST_NUMBERS):
+        with TensorBytesLimit(MAX_MODEL_NBYTES):
             model = build_model(trained.task, seed)
         with torch.no_grad():
             trained.task.initialize(model)
@@ -128,7 +128,7 @@ class _Checkpoint:
         self._name = _task_name(config, task, self.path, verb)
         self.members = members_of(self.path, self._weights.state)
         self.diverged = diverged_members(self._weights.state)
-        begins = tuple(prefix(m, len(self.members)) for m in range(len(self.members)))
+        begins = tuple(member_prefix(m, len(self.members)) for m in range(len(self.members)))
         if odd := [name for name in self._weights.tensors if not name.startswith(begins)]:
             raise CheckpointError(
                 f"{self.path}: {strict_json.printable(min(odd))}: a tensor of no member of the config"
@@ -164,7 +164,7 @@ class _Checkpoint:
     def _tensors_of(self, m: int) -> dict[str, Tensor]:
         """Returns the tensors of a member, by their names in its model. Raises CheckpointError if it has no
         averaged weights."""
-        begin = prefix(m, len(self.members))
+        begin = member_prefix(m, len(self.members))
         tensors = self._weights.tensors
         own = {name.removeprefix(begin): tensor for name, tensor in tensors.items() if name.startswith(begin)}
         if self._averaged and not own:
@@ -182,7 +182,7 @@ class _Checkpoint:
 
     def _model(self, m: int) -> tuple[Task, nn.Module]:
         """Builds the task and model of a member as the run did. Raises CheckpointError."""
-        module = task_module(self._name)
+        module = load_task_module(self._name)
         config = self.members[m]
         seed = _model_seed(config)
         model, loss = (
@@ -192,22 +192,22 @@ class _Checkpoint:
         try:
             task = make_task(self._name, model, loss, seed)
             try:
-                with Allowance(MOST_NUMBERS):
+                with TensorBytesLimit(MAX_MODEL_NBYTES):
                     return task, build_model(task, seed)
-            except TooManyNumbersError:
+            except ModelTooLargeError:
                 return task, build_model(task, seed, on_meta=True)
         except PoolError:
             raise
         except Exception as error:  # the task's code may raise anything for a checkpoint's settings
             raise CheckpointError(
-                f"{self.path}: the task can't build the model of its config: {error_line(error)}"
+                f"{self.path}: the task can't build the model of its config: {format_error_with_location(error)}"
             ) from None
 
     def _check(self, m: int, tensors: Mapping[str, Tensor], model: nn.Module) -> None:
         """Raises CheckpointError if tensors do not match a model in name, dtype or shape."""
-        begin = prefix(m, len(self.members))
+        begin = member_prefix(m, len(self.members))
         header = {name: self._weights.header[begin + name] for name in tensors}
-        parameters, buffers = specs(model)
+        parameters, buffers = tensor_specs(model)
         if difference := first_difference(forms_in(header), forms_of((*parameters, *buffers))):
             who = f"member {m}: " if begin else ""
             raise CheckpointError(f"{self.path}: {who}{difference}")

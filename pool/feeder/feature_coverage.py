@@ -26,7 +26,7 @@ COMPARE_AT = 16  # training batches before the first comparison; then twice as m
 def compares_features(start: FeederStart) -> bool:
     """Returns True if features of training and validation can be compared: features have ids, the run has validations,
     and this feeder builds all batches from files."""
-    builds_all = start.share == (0, start.groups.per_step) and len(start.files["train"]) > 0
+    builds_all = start.share == (0, start.groups.groups_per_step) and len(start.files["train"]) > 0
     return builds_all and "validate" in start.files and start.data["train"].source.has_ids
 
 

@@ -68,13 +68,13 @@ class Outcomes:
         self._waiting: list[tuple[Tensor, int]] = []  # gradients to be checked in the next launch, each with its limit
         self._losses = 0
 
-    def begin(self) -> None:
-        """Begins a new group. The outcome of the previous group has been read."""
+    def start_group(self) -> None:
+        """Starts a new group. The outcome of the previous group has been read."""
         self._batch += 1
         self._batches, self._waiting = [], []
 
-    def begin_batch(self) -> None:
-        """Begins the next batch of the group."""
+    def start_batch(self) -> None:
+        """Starts the next batch of the group."""
         self._look(())
         self._batch += 1
 

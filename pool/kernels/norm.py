@@ -16,7 +16,7 @@ from pool import _native
 from pool.kernels.backend import backend_of
 from pool.kernels.cuda.compiler import Source
 from pool.kernels.cuda.launcher import Extent, run
-from pool.kernels.threads import MEMORY_BOUND, worthwhile
+from pool.kernels.threads import MEMORY_BOUND, choose_num_threads
 
 CHUNK = 512  # numbers of a chunk, as in rules.cuh
 
@@ -27,7 +27,7 @@ def sum_of_squares(gradient: Tensor) -> Tensor:
     back_end = backend_of(gradient.device) if gradient.dtype == torch.float32 else "torch"
     match back_end:
         case "cpu":
-            threads = worthwhile(gradient.numel(), MEMORY_BOUND)
+            threads = choose_num_threads(gradient.numel(), MEMORY_BOUND)
             return torch.tensor(_native.sum_of_squares(gradient.view(-1), threads=threads), dtype=torch.float64)
         case "cuda":
             return _on_device(gradient)

@@ -1,4 +1,4 @@
-"""Steps an optimizer with the sum of its gradients, in one pass over memory, on any device (`pool.kernels.fold`).
+"""Steps an optimizer with the sum of its gradients, in one pass over memory, on any device (`pool.kernels.reduction`).
 
 All implementations have the same bits, since each operation rounds once, in the order of the rule
 (pool/kernels/rules.cuh, cpu/optim/rules.h).
@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from pool.kernels.backend import backend_of
-from pool.kernels.cuda import fold as cuda
-from pool.kernels.fold import Fold, NativeKernels, run_native, sum_by_torch, sum_rows_by_torch, within
-from pool.kernels.threads import MEMORY_BOUND, SCATTERED, worthwhile
+from pool.kernels.cuda import reduction as cuda
+from pool.kernels.reduction import NativeKernels, Reduction, find_rows, run_native, sum_by_torch, sum_rows_by_torch
+from pool.kernels.threads import MEMORY_BOUND, SCATTERED, choose_num_threads
 
 # old weights, states, gradient, constants -> new weights, then the states that change
 ByTorch = Callable[[Tensor, Sequence[Tensor], Tensor, Sequence[float]], Sequence[Tensor]]
@@ -35,48 +35,56 @@ def step(
     weights: Tensor,
     old: Tensor,
     states: Sequence[Tensor],
-    job: Fold,
+    reduction: Reduction,
     constants: Sequence[float],
 ) -> None:
-    """Steps weights by a rule: reduces the gradients of `job`, writes to `weights` the step from `old`, and updates
-    `states`.
+    """Steps weights by a rule: reduces the gradients of `reduction`, writes to `weights` the step from `old`, and
+    updates `states`.
 
     All tensors are float32, contiguous and of one shape. `old` may be the same memory as `weights`; `states`: those of
-    the rule, in its order; `constants`: in the order of the rule's fields. With `job.touched_only` rows that no
+    the rule, in its order; `constants`: in the order of the rule's fields. With `reduction.touched_only` rows that no
     gradient has are neither read nor written. A device does this asynchronously.
     """
     match backend_of(weights.device):
         case "cpu":
-            run_native(rule.native, [weights, old, states], job, constants=constants, threads=_threads(weights, job))
-        case "cuda" if job.is_of_rows:
-            rows = [job.first_row, int(job.touched_only)]
-            scaled = [job.scale, *constants]
-            cuda.step_rows(rule.name, [weights, old, *states], job.gradients, job.lists, job.places, scaled, rows)
+            run_native(
+                rule.native,
+                [weights, old, states],
+                reduction,
+                constants=constants,
+                threads=_threads(weights, reduction),
+            )
+        case "cuda" if reduction.is_of_rows:
+            rows = [reduction.first_row, int(reduction.touched_only)]
+            scaled = [reduction.scale, *constants]
+            cuda.step_rows(
+                rule.name, [weights, old, *states], reduction.gradients, reduction.lists, reduction.leaves, scaled, rows
+            )
         case "cuda":
-            scaled = [job.scale, *constants]
-            cuda.step(rule.name, [weights, old, *states], job.gradients, job.places, scaled)
+            scaled = [reduction.scale, *constants]
+            cuda.step(rule.name, [weights, old, *states], reduction.gradients, reduction.leaves, scaled)
         case "torch":
-            step_by_torch(rule, weights, old, states, job, constants)
+            step_by_torch(rule, weights, old, states, reduction, constants)
 
 
 def step_by_torch(
-    rule: Rule, weights: Tensor, old: Tensor, states: Sequence[Tensor], job: Fold, constants: Sequence[float]
+    rule: Rule, weights: Tensor, old: Tensor, states: Sequence[Tensor], reduction: Reduction, constants: Sequence[float]
 ) -> None:
     """Does as `step` with torch's operations, on any device. Nothing waits for the device."""
     assert rule.by_torch is not None
-    total = sum_rows_by_torch(weights, job) if job.is_of_rows else None
-    gradient = (sum_by_torch(job) if total is None else total.rows) * job.scale
+    total = sum_rows_by_torch(weights, reduction) if reduction.is_of_rows else None
+    gradient = (sum_by_torch(reduction) if total is None else total.rows) * reduction.scale
     stepped = rule.by_torch(old, states, gradient, constants)
     for place, new in zip((weights, *states), stepped, strict=False):
-        place.copy_(new if total is None or not job.touched_only else torch.where(total.there, new, place))
+        place.copy_(new if total is None or not reduction.touched_only else torch.where(total.there, new, place))
 
 
-def _threads(weights: Tensor, job: Fold) -> int:
-    if not (job.is_of_rows and job.touched_only):
-        return worthwhile(weights.numel(), MEMORY_BOUND)
-    lists = [each.touched for each in job.addends if each.touched is not None]
-    places = [within(touched, job.first_row, job.first_row + len(weights)) for touched in lists]
-    return worthwhile(sum(end - begin for begin, end in places) * weights[0].numel(), SCATTERED)
+def _threads(weights: Tensor, reduction: Reduction) -> int:
+    if not (reduction.is_of_rows and reduction.touched_only):
+        return choose_num_threads(weights.numel(), MEMORY_BOUND)
+    lists = [each.touched for each in reduction.addends if each.touched is not None]
+    places = [find_rows(touched, reduction.first_row, reduction.first_row + len(weights)) for touched in lists]
+    return choose_num_threads(sum(end - begin for begin, end in places) * weights[0].numel(), SCATTERED)
 
 
 def root(square: Tensor) -> Tensor:

@@ -25,7 +25,7 @@ from pool import _native
 from pool._native import SparsePlan
 from pool.kernels.backend import Backend, backend_of
 from pool.kernels.cuda import sparse as cuda
-from pool.kernels.threads import worthwhile
+from pool.kernels.threads import choose_num_threads
 
 _MIN_USES = 4  # average uses of a touched row: with fewer a plan costs more than it saves
 _MIN_SUMMANDS = 1 << 20  # floats added up per thread: below, starting a thread costs more than it saves
@@ -215,7 +215,7 @@ def _array(tensor: Tensor) -> npt.NDArray[Any]:
 
 def threads_for(summands: int) -> int:
     """Returns how many threads should add up so many floats."""
-    return worthwhile(summands, _MIN_SUMMANDS)
+    return choose_num_threads(summands, _MIN_SUMMANDS)
 
 
 def forward_by_torch(weight: Tensor, bias: Tensor | None, sparse: SparseInput) -> Tensor:

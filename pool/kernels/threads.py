@@ -8,7 +8,7 @@ MEMORY_BOUND = 1 << 18  # numbers at least for each thread of a pass that is bou
 SCATTERED = 1 << 15  # the same for a pass over scattered rows of a large table
 
 
-def worthwhile(work: int, least: int) -> int:
+def choose_num_threads(work: int, least: int) -> int:
     """Returns the number of threads for `work`, so that each has at least `least` of it: 1 up to torch's number of
     threads.
 

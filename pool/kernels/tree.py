@@ -1,10 +1,11 @@
 """The order in which the gradients of a step are added up (I2): a fixed binary tree over its groups. Pure.
 
-The groups of a step have places, 0, 1, 2 ... A node of level L covers the 2^L places from a multiple of 2^L on and is
-the sum of its two halves, left + right. Where a half holds no group that counts, the node is the other half. So a node
-depends on what it covers and on nothing else: it can be added up early, in any order of arrival, or elsewhere.
+The groups of a step are the leaves of the tree, 0, 1, 2 ... A node of level L covers 2^L leaves, from a multiple of 2^L
+on, and is the sum of its two halves, left + right. Where one half holds no group that counts, the node is the sum of
+its other half. So a node depends on the leaves that it covers and on nothing else: it can be added up early, in any
+order of arrival, or elsewhere.
 
-`pool/kernels/cpu/fold/tree.h` has the same tree for many numbers at a time.
+`pool/kernels/cpu/reduce/tree.h` has the same tree for many numbers at a time.
 """
 
 from __future__ import annotations
@@ -14,67 +15,72 @@ from itertools import pairwise
 from typing import Protocol, TypeVar
 
 
-class Placed(Protocol):
-    """A group's gradients, or the sum of a whole node. The place of a node is that of any group in it."""
+class HasLeaf(Protocol):
+    """A group's gradients, or the sum of a whole node. The leaf of a node is that of any group in it."""
 
     @property
-    def place(self) -> int: ...
+    def leaf(self) -> int: ...
 
 
-A = TypeVar("A", bound=Placed)
+A = TypeVar("A", bound=HasLeaf)
 T = TypeVar("T")
 
 
-def join_into_nodes(addends: Sequence[A], places: range) -> list[list[A]]:
-    """Cuts addends, which ascend by place, into the fewest nodes that are complete.
+def join_into_nodes(addends: Sequence[A], leaves: range) -> list[list[A]]:
+    """Cuts addends, which ascend by leaf, into the fewest nodes that are complete.
 
-    `places`: all their groups are among the addends, or do not count. So a node is complete if it covers no place
-    outside.
+    `leaves`: those whose groups are among the addends, or do not count. A node is complete if it covers no leaf outside
+    of them.
     """
-    joined: list[list[A]] = []
+    nodes: list[list[A]] = []
     for addend in addends:
-        _join(joined, range(places.start, addend.place))
-        joined.append([addend])
-    _join(joined, places)
-    return joined
+        _join_last_nodes(nodes, range(leaves.start, addend.leaf))
+        nodes.append([addend])
+    _join_last_nodes(nodes, leaves)
+    return nodes
 
 
-def most_nodes(groups: int) -> int:
-    """Returns how many sums at most `join_into_nodes` leaves of a step of `groups` groups, before the last is added."""
-    return max(1, groups.bit_length() - 1)
+def max_nodes(num_groups: int) -> int:
+    """Returns the greatest number of sums that `join_into_nodes` leaves of a step, before its last group is added."""
+    return max(1, num_groups.bit_length() - 1)
 
 
-def most_nodes_between(groups: int) -> int:
-    """Returns the same for `groups` groups anywhere in a step: nodes grow up to their middle, and get smaller again."""
-    return max(1, 2 * (groups + 1).bit_length() - 2)
+def max_nodes_anywhere(num_groups: int) -> int:
+    """Returns the greatest number of sums that `join_into_nodes` leaves of consecutive groups anywhere in a step.
+
+    Nodes get larger up to the middle of the groups, and smaller again after it.
+    """
+    return max(1, 2 * (num_groups + 1).bit_length() - 2)
 
 
-def tree_sum(places: Sequence[int], values: Sequence[T], add: Callable[[T, T], T]) -> T:
-    """Adds values along the tree. `places`: of the values, ascending; there is at least one."""
+def tree_sum(leaves: Sequence[int], values: Sequence[T], add: Callable[[T, T], T]) -> T:
+    """Adds values along the tree. `leaves`: those of the values, ascending; there is at least one."""
     if len(values) == 1:
         return values[0]
-    levels = [_level(left, right) for left, right in pairwise(places)]
-    cut = levels.index(max(levels)) + 1  # where the halves of the topmost node meet
-    return add(tree_sum(places[:cut], values[:cut], add), tree_sum(places[cut:], values[cut:], add))
+    levels = [_common_level(left, right) for left, right in pairwise(leaves)]
+    middle = levels.index(max(levels)) + 1  # where the halves of the topmost node meet
+    left_sum = tree_sum(leaves[:middle], values[:middle], add)
+    right_sum = tree_sum(leaves[middle:], values[middle:], add)
+    return add(left_sum, right_sum)
 
 
-def _join(nodes: list[list[A]], places: range) -> None:
-    """Joins the last two nodes, as long as the smallest node that holds both covers only `places`."""
+def _join_last_nodes(nodes: list[list[A]], leaves: range) -> None:
+    """Joins the last two nodes, again and again, as long as the smallest node that holds both covers only `leaves`."""
     while len(nodes) > 1:
-        covered = _smallest(nodes[-2][-1].place, nodes[-1][0].place)
-        if covered.start < places.start or covered.stop > places.stop:
+        covered = _smallest_node(nodes[-2][-1].leaf, nodes[-1][0].leaf)
+        if covered.start < leaves.start or covered.stop > leaves.stop:
             return
         last = nodes.pop()
         nodes[-1] += last
 
 
-def _smallest(left: int, right: int) -> range:
-    """Returns the places of the smallest node that holds both."""
-    level = _level(left, right)
+def _smallest_node(left: int, right: int) -> range:
+    """Returns the leaves of the smallest node that holds two leaves."""
+    level = _common_level(left, right)
     return range(left >> level << level, ((right >> level) + 1) << level)
 
 
-def _level(left: int, right: int) -> int:
-    """Returns the level of the smallest node that holds two places, `left` below `right`."""
-    assert left < right, f"I2: place {right} after {left}"
+def _common_level(left: int, right: int) -> int:
+    """Returns the level of the smallest node that holds two leaves, `left` below `right`."""
+    assert left < right, f"I2: leaf {right} after {left}"
     return (left ^ right).bit_length()

@@ -17,10 +17,10 @@ _ROW_NUMBER = 4  # bytes of a row's number
 
 
 @dataclass(frozen=True)
-class _Place:
+class _Group:
     """Stands for the gradients of one group, by its index in the step."""
 
-    place: int
+    leaf: int
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class StepTraffic:
 def step_traffic(plan: Plan, groups: Groups, machines: int) -> StepTraffic:
     """Computes the traffic of a step. If the machines have shares of different size, the one that sends most counts."""
     most = max(
-        len(join_into_nodes([_Place(place) for place in share], share))
+        len(join_into_nodes([_Group(index) for index in share], share))
         for share in (groups.share(machine, machines) for machine in range(machines))
     )
     table = sum(

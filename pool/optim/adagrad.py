@@ -8,7 +8,7 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from pool import _native
-from pool.kernels.fold import NativeKernels
+from pool.kernels.reduction import NativeKernels
 from pool.kernels.rule import Rule
 from pool.optim.native import Group, NativeOptimizer, Pass, State, check_not_negative, check_positive
 

@@ -20,13 +20,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from loader.plugins.error_text import in_words
+from loader.plugins.error_text import format_error
 from pool.checkpoint.overrides import Override, applied, with_rates
 from pool.config.schedule import Schedule
 from pool.config.sections import OptimizerConfig
 from pool.errors import CheckpointError, RunError
 from pool.exchange.plan import Bucket, Plan
-from pool.exchange.tensors import rows_of
+from pool.exchange.tensors import bucket_rows
 from pool.optim.elementwise import ELEMENTWISE
 from pool.optim.factory import tuples
 from pool.optim.groups import Groups, own_rates
@@ -66,7 +66,7 @@ class BucketOptimizers:
             whole = parameters[index]
             if elsewhere is not None and (bucket, index) in elsewhere:
                 return nn.Parameter(elsewhere[bucket, index])
-            return whole if bucket.rows is None else nn.Parameter(rows_of(whole.data, bucket))
+            return whole if bucket.rows is None else nn.Parameter(bucket_rows(whole.data, bucket))
 
         self._plan = plan
         self._name = config.name
@@ -117,7 +117,7 @@ class BucketOptimizers:
             try:
                 optimizer.step()
             except _OF_CODE as error:
-                raise RunError(f"optimizer.name: {self._name}: fails: {in_words(error)}") from error
+                raise RunError(f"optimizer.name: {self._name}: fails: {format_error(error)}") from error
 
     def of(self, bucket: int) -> Any:
         """Returns the optimizer of a bucket."""
@@ -142,7 +142,7 @@ class BucketOptimizers:
             scheduler.step()
         except Exception as error:  # it would raise again in the coordinator's next life
             part = scheduler.where if isinstance(scheduler, Parts) else f"schedule.name: {self._schedule.name}"
-            raise RunError(f"{part}: fails after step {step + 1}: {in_words(error)}") from error
+            raise RunError(f"{part}: fails after step {step + 1}: {format_error(error)}") from error
 
     def follow_length(self, step: int) -> None:
         """Adapts a schedule that is given in shares of train.steps to a new length of the run, from step `step` on.
@@ -330,7 +330,7 @@ class BucketOptimizers:
                 if bucket.rows is not None and _has_rows(tensor, parameter.shape):
                     if not self._is_divided(bucket):
                         self._whole[name] = tensor
-                    tensor = rows_of(tensor, bucket)  # load_state_dict moves it to the device of the parameter
+                    tensor = bucket_rows(tensor, bucket)  # load_state_dict moves it to the device of the parameter
                 elif bucket.rows is not None:
                     tensor = tensor.clone()  # each bucket counts its own steps
                 entries[name.removeprefix(prefix)] = tensor
@@ -359,7 +359,7 @@ class BucketOptimizers:
             whole = self._whole.get(name)
             if whole is None:
                 whole = self._whole[name] = value.new_empty((table.shape[0], *value.shape[1:]))
-            place = rows_of(whole, bucket)
+            place = bucket_rows(whole, bucket)
             if place.data_ptr() != value.data_ptr():
                 self._optimizers[b].state[parameter][key] = place.copy_(value)
 
@@ -395,7 +395,7 @@ def _fitting() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        reason = str(error) if isinstance(error, ValueError) else in_words(error)
+        reason = str(error) if isinstance(error, ValueError) else format_error(error)
         raise CheckpointError(
             f"optimizer state does not fit optimizer and schedule of the config: {printable(reason, 500)}"
         ) from None

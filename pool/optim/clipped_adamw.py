@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from pool import _native
-from pool.kernels.fold import NativeKernels
+from pool.kernels.reduction import NativeKernels
 from pool.kernels.rule import Rule
 from pool.optim.adam import AdamNumbers, check_betas
 from pool.optim.native import (

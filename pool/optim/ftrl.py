@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from pool import _native
-from pool.kernels.fold import NativeKernels
+from pool.kernels.reduction import NativeKernels
 from pool.kernels.rule import Rule
 from pool.optim.native import Group, NativeOptimizer, Pass, State, check_not_negative, check_positive
 

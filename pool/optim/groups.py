@@ -19,7 +19,7 @@ from torch import nn
 
 from pool.config.sections import OptimizerConfig
 from pool.errors import ConfigError
-from pool.exchange.layout import without_prefix
+from pool.exchange.layout import remove_member_prefix
 from pool.exchange.plan import Plan
 from pool.optim.factory import construct
 from pool.optim.names import load_class
@@ -118,7 +118,7 @@ def _group_of(config: OptimizerConfig, names: Sequence[str]) -> list[int]:
     Raises ConfigError for a pattern that matches no tensor, and for a group of which earlier groups take all
     tensors.
     """
-    own = [without_prefix(name) for name in names]
+    own = [remove_member_prefix(name) for name in names]
     for index, group in enumerate(config.groups):
         for pattern in group.tensors:
             if not any(fnmatchcase(name, pattern) for name in own):

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from pool.config.tree import Config
-from pool.exchange.layout import prefix
+from pool.exchange.layout import member_prefix
 from pool.exchange.plan import Plan
 
 State = tuple[Mapping[str, Tensor], Mapping[str, Any]]  # as `BucketOptimizers.state` returns it
@@ -70,8 +70,8 @@ def _of_member(m: int, members: int, named: Mapping[str, Any]) -> dict[str, Any]
 
     The first member gets entries without any member's prefix, too.
     """
-    own = {name: value for name, value in named.items() if name.startswith(prefix(m, members))}
+    own = {name: value for name, value in named.items() if name.startswith(member_prefix(m, members))}
     if m > 0:
         return own
-    prefixes = tuple(prefix(other, members) for other in range(members))
+    prefixes = tuple(member_prefix(other, members) for other in range(members))
     return {**own, **{name: value for name, value in named.items() if not name.startswith(prefixes)}}

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pool.kernels.fold import Addend, Fold
+from pool.kernels.reduction import Addend, Reduction
 from pool.kernels.rule import Rule, step
 
 Group = Mapping[str, Any]
@@ -35,7 +35,7 @@ class Pass:
 class NativeOptimizer(torch.optim.Optimizer):
     """Base class of optimizers for float32 parameters on a CPU, some also on an accelerator.
 
-    `step` takes gradients from `.grad`, as every optimizer does. The pool calls `fold_and_step` instead, which takes
+    `step` takes gradients from `.grad`, as every optimizer does. The pool calls `reduce_and_step` instead, which takes
     the gradients of batches where they lie in memory and adds them up. Both give the same bits, for any number of
     threads. The attribute `tables` is set by the caller and names the parameters that are tables, whose gradients
     have touched rows only. A table may be stepped in several parts, each of some rows. Raises ValueError for other
@@ -94,10 +94,10 @@ class NativeOptimizer(torch.optim.Optimizer):
         for parameter in self._group_of:
             if parameter.grad is not None:
                 rows = np.arange(len(parameter), dtype=np.uint32) if parameter in self.tables else None
-                self.fold_and_step(parameter, parameter.data, [Addend(0, parameter.grad, rows)])
+                self.reduce_and_step(parameter, parameter.data, [Addend(0, parameter.grad, rows)])
 
     @torch.no_grad()
-    def fold_and_step(
+    def reduce_and_step(
         self,
         parameter: nn.Parameter,
         old: Tensor,
@@ -114,7 +114,7 @@ class NativeOptimizer(torch.optim.Optimizer):
         first row in the whole table.
         """
         self._opt_called = True  # schedulers ask for it
-        job = Fold(gradients, scale, first_row, self.touched_only)
+        job = Reduction(gradients, scale, first_row, self.touched_only)
         is_table = job.is_of_rows or parameter in self.tables
         group = self._group_of[parameter]
         state: State = self.state[parameter]

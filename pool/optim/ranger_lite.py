@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from pool import _native
-from pool.kernels.fold import NativeKernels
 from pool.kernels.norm import squares_of_all
+from pool.kernels.reduction import NativeKernels
 from pool.kernels.rule import Rule, root
 from pool.optim.adam import check_betas
 from pool.optim.native import Group, NativeOptimizer, Pass, State, as_number, check_not_negative, check_positive

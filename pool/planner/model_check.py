@@ -14,10 +14,16 @@ from torch.nn.parameter import UninitializedParameter
 from loader.stream.schema import BatchSchema
 from pool.checkpoint.store import DTYPES
 from pool.errors import ConfigError
-from pool.exchange.tensors import all_tensors, carried, count_hooks, row_sparse_tables, trained
+from pool.exchange.tensors import (
+    all_tensors,
+    count_hooks,
+    find_row_sparse_tables,
+    trained_parameters,
+    untrained_tensors,
+)
 from pool.nn.sparse_linear import SparseLinear
 from pool.protocol.codec import MAX_ITEMS
-from pool.task.attributes import attributes, tensors
+from pool.task.attributes import find_attributes, select_tensors
 
 
 def check_model(model: Any, schema: BatchSchema) -> None:
@@ -33,7 +39,7 @@ def check_model(model: Any, schema: BatchSchema) -> None:
 
 def _problems(model: nn.Module) -> Iterator[str]:
     """Yields the problems of a model's parameters and buffers, as text."""
-    parameters = list(trained(model))
+    parameters = list(trained_parameters(model))
     if not parameters:
         yield "there is nothing to train: no parameter of the model has requires_grad"
     if len(parameters) > MAX_ITEMS:
@@ -43,13 +49,13 @@ def _problems(model: nn.Module) -> Iterator[str]:
             yield f"parameter {name} has no shape before the first batch (a lazy module): say its shape"
         elif parameter.numel() == 0:
             yield f"parameter {name} has no elements, its shape is {tuple(parameter.shape)}: leave it out of the model"
-    for name, tensor in (*parameters, *carried(model)):
+    for name, tensor in (*parameters, *untrained_tensors(model)):
         if tensor.dtype not in DTYPES:
             known = ", ".join(str(dtype).removeprefix("torch.") for dtype in DTYPES)
             yield f"{name} is {tensor.dtype}, which a checkpoint can't hold; allowed: {known}"
         if tensor.layout != torch.strided:
             yield f"{name} is {tensor.layout}; only dense tensors can be shared between processes"
-    hooked = {id(table.weight) for table in row_sparse_tables(model) if any(count_hooks(table.weight))}
+    hooked = {id(table.weight) for table in find_row_sparse_tables(model) if any(count_hooks(table.weight))}
     for name, parameter in parameters:
         if id(parameter) in hooked:
             yield (
@@ -65,7 +71,7 @@ def _sharing(model: nn.Module) -> Iterator[str]:
     In a run each has memory of its own, so a change of one would not reach the other.
     """
     own = all_tensors(model)
-    others = [(each.path, each.value) for each in tensors(attributes(None, model))]
+    others = [(each.path, each.value) for each in select_tensors(find_attributes(None, model))]
     of_memory = defaultdict[int, list[tuple[str, Tensor]]](list)
     for name, tensor in (*own, *others):
         if not isinstance(tensor, UninitializedParameter) and tensor.layout == torch.strided and tensor.numel():

@@ -38,7 +38,7 @@ def pair() -> tuple[socket.socket, socket.socket]:
 def send(channel: socket.socket, start: Start, log: int, folder: int, descriptors: Sequence[int]) -> None:
     """Sends a child its start document and its descriptors. Does nothing if the child is dead.
 
-    `log`, `folder`: descriptors of the child's log and of the run folder. `start.segments` and `start.bells` hold
+    `log`, `folder`: descriptors of the child's log and of the run folder. `start.segments` and `start.signal_fds` hold
     positions in `descriptors`.
     """
     document = _memory_file(start.to_json())
@@ -76,7 +76,9 @@ def receive(channel: socket.socket, folder: int | None = None) -> tuple[Start, i
     with os.fdopen(document, "rb") as file:
         start = start_of(file.read(), inside(folder))
     handles = {name: replace(handle, fd=others[handle.fd]) for name, handle in start.segments.items()}
-    return replace(start, segments=handles, bells={name: others[at] for name, at in start.bells.items()}), folder
+    return replace(
+        start, segments=handles, signal_fds={name: others[at] for name, at in start.signal_fds.items()}
+    ), folder
 
 
 def answer(channel: socket.socket, data: bytes) -> None:

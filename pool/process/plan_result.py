@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from loader.stream.schema import BatchSchema
 from pool.device.cards import Card
 from pool.exchange.exchange_choice import HOST, Exchange
-from pool.exchange.layout import joined
+from pool.exchange.layout import join_plans
 from pool.exchange.plan import Plan
 from pool.metrics.layout import Measured
 from pool.protocol.messages import Purpose
@@ -52,7 +52,7 @@ class Planned:
     @property
     def plan(self) -> Plan:
         """Returns the plan of the parameters of all members (networks that are trained together)."""
-        return joined(self.plans)
+        return join_plans(self.plans)
 
     def card(self, device: str) -> Card | None:
         """Returns the facts about a GPU, by the device's name, or None if the device is no GPU of this run."""

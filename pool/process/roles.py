@@ -28,7 +28,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from loader.exit_codes import EXIT_FAILED
-from loader.plugins.error_text import error_line
+from loader.plugins.error_text import format_error_with_location
 from pool import crash_points
 from pool.device.plugins import add_devices
 from pool.process import lifeline, prctl
@@ -80,7 +80,7 @@ def _plan(start: Start, channel: socket.socket) -> int:
         answer: Answer = _own_role(start).run(start)
     except BaseException as error:
         _log(error)
-        answer = Refused(f"the planner failed: {shown(error_line(error))}", EXIT_FAILED)
+        answer = Refused(f"the planner failed: {shown(format_error_with_location(error))}", EXIT_FAILED)
     lifeline.answer(channel, to_json(answer))
     return 0
 
@@ -116,12 +116,12 @@ def _live_together(start: Start, worker: Start, channel: socket.socket, folder: 
 
     They begin one after the other, because both build models, for which tasks draw random numbers.
     """
-    lent: Future[Any] = Future()  # device memory that the coordinator exports to the worker
+    exported: Future[Any] = Future()  # device memory that the coordinator exports to the worker
     coordinator_begun, worker_begun = threading.Event(), threading.Event()
 
     def coordinate(role: ModuleType) -> NoReturn:
         def begin() -> Callable[[], object]:
-            go_on: Callable[[], object] = role.begin(start, lent)
+            go_on: Callable[[], object] = role.begin(start, exported)
             coordinator_begun.set()
             worker_begun.wait()
             return go_on
@@ -133,7 +133,7 @@ def _live_together(start: Start, worker: Start, channel: socket.socket, folder: 
         threading.Thread(target=coordinate, args=(role,), name=COORDINATOR, daemon=True).start()
         coordinator_begun.wait()
         crash_points.arm(worker.crash_points, worker.peer)
-        go_on: Callable[[], object] = _module(worker).begin(worker, lent)
+        go_on: Callable[[], object] = _module(worker).begin(worker, exported)
         worker_begun.set()
         return go_on
 

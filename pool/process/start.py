@@ -20,7 +20,7 @@ from pydantic import PlainValidator, TypeAdapter
 from loader.files.identity import DataFile
 from loader.stream.data import Data
 from loader.stream.interface import Cursor
-from loader.stream.sources import data_class
+from loader.stream.sources import source_config_class
 from pool.checkpoint.overrides import Override
 from pool.config.load import parse_config
 from pool.config.sections import PoolDataConfig
@@ -48,7 +48,7 @@ def _config(tree: Mapping[str, Any]) -> Config:
 
 
 def _data_config(tree: Mapping[str, Any]) -> PoolDataConfig:
-    return data_class(tree["source"], PoolDataConfig).model_validate_json(json.dumps(tree))
+    return source_config_class(tree["source"], PoolDataConfig).model_validate_json(json.dumps(tree))
 
 
 def run_data(config: Config, train_files: Files, validation_files: Files) -> dict[Purpose, Data]:
@@ -66,7 +66,7 @@ class Start:
     crash_points: tuple[str, ...] = ()  # testing.crash_points
     device_module: str = ""  # testing.device_module, if the process uses a device
     segments: Mapping[str, SegmentHandle] = field(default_factory=dict)
-    bells: Mapping[str, int] = field(default_factory=dict)  # descriptors by name
+    signal_fds: Mapping[str, int] = field(default_factory=dict)  # descriptors by name
     registers: bool = False  # registers segments with its device, which then copies from and to them directly
 
     def to_json(self) -> bytes:
@@ -150,7 +150,7 @@ class FeederStart(RunStart):
 
     def computes(self, batch: int) -> bool:
         """Tells whether a training batch is computed on this machine. `batch`: number of the batch."""
-        return self.groups.place_of(batch) in range(*self.share)
+        return self.groups.group_index(batch) in range(*self.share)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,7 +168,7 @@ class WorkerStart(RunStart):
     measured: Measured  # by the task, in validations
     metrics_every: int  # steps between measurements of metrics on training batches; 0: none
     total_steps: int
-    borrows: bool  # weights and gradients lie in device memory that the coordinator exports
+    imports_memory: bool  # weights and gradients lie in device memory that the coordinator exports
     fingerprint: Mapping[str, str]
 
 

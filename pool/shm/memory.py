@@ -15,16 +15,25 @@ from pool.protocol.identity import COORDINATOR, WORKER, Peer
 from pool.protocol.messages import Assignment, Purpose
 from pool.shm.memory_map import RING, SNAPSHOTS, SUMS, VALIDATION_SLOTS, WEIGHTS, MemoryMap, gradients
 from pool.shm.segment import PAGE, Segment, SegmentHandle
-from pool.shm.signals import Bell, CoordinatorEnd, Raised, Words, WorkerEnd, finished_words, name_of, published
+from pool.shm.signals import (
+    CoordinatorSignals,
+    ExceptionText,
+    Signal,
+    Words,
+    WorkerSignals,
+    decode_version,
+    num_report_words,
+    signal_name,
+)
 
-_IN_WORK_WORDS = 4
+_WORK_RECORD_WORDS = 4
 _PURPOSES: tuple[Purpose, ...] = get_args(Purpose)
 
 Slot = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
-class Held:
+class BatchInWork:
     """The batch that a worker is computing, or was computing when it died."""
 
     attempt: int  # Assignment.attempt; 0: no batch is in work
@@ -33,30 +42,33 @@ class Held:
     batch: int
 
 
-class InWork:
-    """Numbers in shared memory that outlive a worker and tell which batch it died of: attempt, batch, step, purpose."""
+class WorkRecord:
+    """A worker's record, in shared memory, of the batch that it computes. It outlives the worker, and tells which batch
+    the worker died of.
+
+    The words are attempt, batch, step, purpose.
+    """
 
     def __init__(self, words: Words) -> None:
         self._words = words
 
-    def begin(self, assignment: Assignment) -> None:
-        """Notes that the worker begins the first batch of an assignment."""
+    def start_assignment(self, assignment: Assignment) -> None:
+        """Records that the worker starts the first batch of an assignment."""
         self._words[1:] = assignment.batch, assignment.step, _PURPOSES.index(assignment.purpose)
         self._words[0] = assignment.attempt
 
-    def next(self, batch: int) -> None:
-        """Notes that the worker begins another batch of the same assignment."""
+    def start_batch(self, batch: int) -> None:
+        """Records that the worker starts a later batch of the same assignment."""
         self._words[1] = batch
 
-    def end(self) -> None:
-        """Notes that the worker computes no batch."""
+    def end_assignment(self) -> None:
+        """Records that the worker computes no batch."""
         self._words[0] = 0
 
-    @property
-    def held(self) -> Held:
-        """Returns the numbers as they are in memory. `attempt` is 0 if no batch is in work."""
+    def read(self) -> BatchInWork:
+        """Returns the batch that is recorded. Its `attempt` is 0 if no batch is in work."""
         attempt, batch, step, purpose = self._words.tolist()
-        return Held(attempt, _PURPOSES[purpose], step, batch)
+        return BatchInWork(attempt, _PURPOSES[purpose], step, batch)
 
 
 class Memory:
@@ -65,15 +77,15 @@ class Memory:
     def __init__(self, memory_map: MemoryMap, segments: Mapping[str, SegmentHandle]) -> None:
         """Maps the segments and touches their pages in a background thread. Raises OSError.
 
-        `segments`: handles, by name, of the segments that the process is given.
+        `segments`: handles, by name, of the segments.
         """
         self._map = memory_map
-        self._finished_words = finished_words(memory_map.losses)
+        self._num_report_words = num_report_words(memory_map.losses)
         self._segments = {
             name: Segment(handle.fd, writable=handle.writable, registered=handle.registered)
             for name, handle in segments.items()
         }
-        threading.Thread(target=self._touch, name="touch", daemon=True).start()
+        threading.Thread(target=self._touch_pages, name="touch", daemon=True).start()
         ring = self._segments[RING]
         train, slot_bytes = self._map.train_slots, self._map.slot_nbytes
         self.rings: dict[Purpose, list[Slot]] = {
@@ -81,17 +93,18 @@ class Memory:
             "validate": ring.slots(train * slot_bytes, VALIDATION_SLOTS, slot_bytes),
         }
 
-    def _touch(self) -> None:
-        scattered = {WEIGHTS, *map(gradients, range(self._map.workers))}  # used row by row; the writer makes huge pages
+    def _touch_pages(self) -> None:
+        workers = range(self._map.workers)
+        scattered = {WEIGHTS, *map(gradients, workers)}  # used row by row; the process that writes makes huge pages
         for name, segment in self._segments.items():
             segment.touch(huge_pages=segment.writable and name in scattered)
 
-    def register(self, with_device: Callable[[Segment], object]) -> None:
-        """Registers every segment with a device's driver, by `with_device`. Makes segments read-only that this process
-        only reads (I4)."""
+    def register(self, register_segment: Callable[[Segment], object]) -> None:
+        """Registers every segment with a device's driver, by `register_segment`. Then makes segments read-only that
+        this process only reads (I4)."""
         for segment in self._segments.values():
-            with_device(segment)
-            segment.protect()
+            register_segment(segment)
+            segment.make_read_only()
 
     def batch_slot(self, purpose: Purpose, batch: int) -> Slot:
         """Returns the ring slot of a batch, by its number."""
@@ -105,9 +118,10 @@ class Memory:
     def average(self) -> Slot | None:
         """Returns the memory of the averaged weights. None if the run has none, or has them in a device's memory
         alone."""
+        if not self._map.averages or not self._map.halves:
+            return None
         nbytes = self._map.weights_nbytes
-        begin = self._map.halves * nbytes
-        return self._segments[WEIGHTS].slots(begin, 1, nbytes)[0] if self._map.averages and begin else None
+        return self._segments[WEIGHTS].slots(self._map.halves * nbytes, 1, nbytes)[0]
 
     def gradient_slots(self, worker: int) -> list[Slot]:
         """Returns the gradient slots of a worker, uint8 each: gradients, then lists of touched rows.
@@ -121,93 +135,99 @@ class Memory:
         """Returns, for each gradient slot of a worker, the memory of its lists of touched rows."""
         return [slot[slot.size - self._map.lists_nbytes :] for slot in self.gradient_slots(worker)]
 
-    def collected(self, worker: int, batch: int) -> Slot:
-        """Returns the memory for what the worker collects of a validation batch, for metrics."""
+    def metric_slot(self, worker: int, batch: int) -> Slot:
+        """Returns the memory for the arrays that a worker collects of a validation batch, for metrics."""
         segment = self._segments[gradients(worker)]
-        places = segment.slots(self._map.slots_nbytes(worker), VALIDATION_SLOTS, self._map.collected_nbytes)
-        return places[batch % VALIDATION_SLOTS]
+        slots = segment.slots(self._map.slots_nbytes(worker), VALIDATION_SLOTS, self._map.collected_nbytes)
+        return slots[batch % VALIDATION_SLOTS]
 
-    def sums(self) -> dict[Purpose, npt.NDArray[np.uint64]]:
+    def chunk_checksums(self) -> dict[Purpose, npt.NDArray[np.uint64]]:
         """Returns the checksums of each stream whose chunks are compared, uint64 [chunks]
         (`loader.stream.Compared`)."""
         words, begin = self._segments[SUMS].array.view(np.uint64), 0
-        found: dict[Purpose, npt.NDArray[np.uint64]] = {}
+        checksums: dict[Purpose, npt.NDArray[np.uint64]] = {}
         for purpose, count in self._map.num_chunks.items():
-            found[purpose] = words[begin : begin + count]
+            checksums[purpose] = words[begin : begin + count]
             begin += count
-        return found
+        return checksums
 
     def snapshots(self) -> list[Slot]:
         return [self._segments[name].array for name in SNAPSHOTS]
 
-    def in_work(self, worker: int) -> InWork:
-        return InWork(self._signals(worker)[-_IN_WORK_WORDS:])
+    def work_record(self, worker: int) -> WorkRecord:
+        """Returns the record of the batch that a worker computes."""
+        return WorkRecord(self._signal_words(worker)[-_WORK_RECORD_WORDS:])
 
-    def raised(self, worker: int) -> Raised:
-        """Returns the slot for the text of the exception that ends the worker."""
-        return Raised(self._signals(worker)[self._finished_words : -_IN_WORK_WORDS])
+    def exception_text(self, worker: int) -> ExceptionText:
+        """Returns the memory for the text of the exception that ends a worker."""
+        return ExceptionText(self._signal_words(worker)[self._num_report_words : -_WORK_RECORD_WORDS])
 
-    def worker_end(self, peer: Peer, bells: Mapping[str, int]) -> WorkerEnd:
-        """Returns a worker's end of the signals through shared memory (`pool.shm.signals`). `bells`: descriptors by
+    def worker_signals(self, peer: Peer, fds: Mapping[str, int]) -> WorkerSignals:
+        """Returns a worker's end of the signals through shared memory (`pool.shm.signals`). `fds`: descriptors by
         name."""
-        return WorkerEnd(
-            self._finished(peer.index),
-            self._newest,
-            mine=Bell(bells[name_of(peer)]),
-            coordinators=Bell(bells[name_of(Peer(COORDINATOR))]),
+        return WorkerSignals(
+            self._report_words(peer.index),
+            self._version_word,
+            own=Signal(fds[signal_name(peer)]),
+            coordinator=Signal(fds[signal_name(Peer(COORDINATOR))]),
         )
 
-    def coordinator_end(self, peer: Peer, bells: Mapping[str, int]) -> CoordinatorEnd:
-        """Returns the coordinator's end of the signals through shared memory. `bells`: descriptors by name."""
+    def coordinator_signals(self, peer: Peer, fds: Mapping[str, int]) -> CoordinatorSignals:
+        """Returns the coordinator's end of the signals through shared memory. `fds`: descriptors by name."""
         workers = range(self._map.workers)
-        return CoordinatorEnd(
+        return CoordinatorSignals(
             peer.incarnation,
-            [self._finished(worker) for worker in workers],
-            self._newest,
-            mine=Bell(bells[name_of(peer)]),
-            workers=[Bell(bells[name_of(Peer(WORKER, worker))]) for worker in workers],
+            [self._report_words(worker) for worker in workers],
+            self._version_word,
+            own=Signal(fds[signal_name(peer)]),
+            workers=[Signal(fds[signal_name(Peer(WORKER, worker))]) for worker in workers],
         )
 
-    def _finished(self, worker: int) -> Words:
-        return self._signals(worker)[: self._finished_words]
+    def _report_words(self, worker: int) -> Words:
+        """Returns the words in which a worker reports finished batches."""
+        return self._signal_words(worker)[: self._num_report_words]
 
-    def _signals(self, worker: int) -> Words:
+    def _signal_words(self, worker: int) -> Words:
+        """Returns all words of a worker's signals: report, exception text, work record."""
         array = self._segments[gradients(worker)].array
         return array[array.size - self._map.signals_nbytes :].view(np.int64)
 
     @property
-    def _newest(self) -> Words:
-        """Returns the word that names the newest version of the weights."""
+    def _version_word(self) -> Words:
+        """Returns the word that names the newest version of the weights, int64 [1]."""
         array = self._segments[WEIGHTS].array
         return array[array.size - PAGE :].view(np.int64)[:1]
 
 
-def write_sums(segment: int, num_chunks: Mapping[Purpose, int], sums: Mapping[Purpose, npt.NDArray[np.uint64]]) -> None:
-    """Writes the checksums of chunks that are already known into a new segment. Raises OSError.
+def write_chunk_checksums(
+    segment: int, num_chunks: Mapping[Purpose, int], checksums: Mapping[Purpose, npt.NDArray[np.uint64]]
+) -> None:
+    """Writes the checksums of chunks that an earlier run has recorded into a new segment. Raises OSError.
 
-    `segment`: its descriptor; `num_chunks`: number of chunks of each stream; `sums`: uint64 [chunks] of those that are
-    known.
+    `segment`: its descriptor; `num_chunks`: number of chunks of each stream; `checksums`: uint64 [chunks] of the
+    streams that have some.
     """
     begin = 0
     for purpose, count in num_chunks.items():
-        if purpose in sums:
-            os.pwrite(segment, sums[purpose].tobytes(), 8 * begin)
+        if purpose in checksums:
+            os.pwrite(segment, checksums[purpose].tobytes(), 8 * begin)
         begin += count
 
 
-def held_batch(segments: Mapping[str, int], sizes: Mapping[str, int], worker: int) -> Held | None:
+def read_batch_in_work(segments: Mapping[str, int], sizes: Mapping[str, int], worker: int) -> BatchInWork | None:
     """Returns the batch that a dead worker was computing, if any. It is a batch of an earlier incarnation (life) of the
-    worker if this one had begun none.
+    worker if the dead one had started none.
 
     `segments`, `sizes`: descriptors and bytes of segments, by name.
     """
-    name, nbytes = gradients(worker), 8 * _IN_WORK_WORDS
-    held = InWork(np.frombuffer(os.pread(segments[name], nbytes, sizes[name] - nbytes), np.int64)).held
-    return held if held.attempt else None
+    name, nbytes = gradients(worker), 8 * _WORK_RECORD_WORDS
+    words = np.frombuffer(os.pread(segments[name], nbytes, sizes[name] - nbytes), np.int64)
+    batch = WorkRecord(words).read()
+    return batch if batch.attempt else None
 
 
-def newest_version(segments: Mapping[str, int], sizes: Mapping[str, int]) -> int:
+def read_newest_version(segments: Mapping[str, int], sizes: Mapping[str, int]) -> int:
     """Returns the newest complete version of the weights: the number of steps that are done. `segments`, `sizes`:
     descriptors and bytes of segments, by name."""
     (word,) = np.frombuffer(os.pread(segments[WEIGHTS], 8, sizes[WEIGHTS] - PAGE), np.int64)
-    return published(int(word)).version
+    return decode_version(int(word)).version

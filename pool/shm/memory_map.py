@@ -63,18 +63,18 @@ class MemoryMap:
     batches_per_group: int = 1
     train_metrics: int = 0  # number of metrics measured of a training batch
     lists_nbytes: int = 0  # bytes of a gradient slot's lists of touched rows (`pool.exchange.touched_lists`)
-    without_room: tuple[
+    workers_without_slots: tuple[
         int, ...
     ] = ()  # workers whose weights and gradients lie in a device's memory when the run begins
 
     @property
     def halves(self) -> int:
         """Returns for how many versions of the weights there is room: two if any worker reads them here, else none."""
-        return 2 if len(self.without_room) < self.workers else 0
+        return 2 if len(self.workers_without_slots) < self.workers else 0
 
     def gradients_nbytes(self, worker: int) -> int:
         """Returns the bytes of one gradient slot of a worker: gradients, then lists of touched rows."""
-        return (0 if worker in self.without_room else self.slot_gradients_nbytes) + self.lists_nbytes
+        return (0 if worker in self.workers_without_slots else self.slot_gradients_nbytes) + self.lists_nbytes
 
     @property
     def losses(self) -> int:

@@ -72,8 +72,8 @@ class Segment:
     def __init__(self, fd: int, *, writable: bool, registered: bool = False) -> None:
         """Maps the segment. Raises OSError.
 
-        `registered`: maps it for writing until `protect`, though nobody writes it in this process, since the drivers of
-        many devices register only such memory.
+        `registered`: maps it for writing until `make_read_only`, though nobody writes it in this process, since the
+        drivers of many devices register only such memory.
         """
         size = os.fstat(fd).st_size
         protection = mmap.PROT_READ | (mmap.PROT_WRITE if writable or registered else 0)
@@ -98,7 +98,7 @@ class Segment:
     def _advise(self, advice: int, nbytes: int) -> None:
         ctypes.CDLL(None).madvise(ctypes.c_void_p(self.array.ctypes.data), ctypes.c_size_t(nbytes), advice)
 
-    def protect(self) -> None:
+    def make_read_only(self) -> None:
         """Makes the mapping read-only if this process only reads the segment. Raises OSError."""
         if self.writable:
             return

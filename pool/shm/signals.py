@@ -1,10 +1,10 @@
 """Signals through shared memory: a worker has finished batches, weights are complete, an exception ends a worker.
 
-Each signal is a word in shared memory and a bell, which wakes the waiting process. The coordinator and each worker have
-a bell, an eventfd, which is faster than a message through sockets and threads. Messages report the same a little later
-and are resent, so a lost signal changes nothing (I5). A word names its attempt, or the coordinator's incarnation (one
-life of the process), and readers ignore words that they do not wait for. Spurious and stale wake-ups are harmless,
-since waiters check shared memory again.
+The news is written as words in shared memory. An eventfd (`Signal`) then wakes the process that waits for it, which is
+faster than a message through sockets and threads. The coordinator and each worker have one. Messages report the same a
+little later and are resent, so a lost signal changes nothing (I5). The words name an attempt, or an incarnation (one
+life) of the coordinator, and readers ignore those that they do not wait for. Waiters check shared memory again, so
+spurious and stale wake-ups are harmless.
 
 Words have 8 bytes and are written and read whole. x86 keeps the order of stores, so what a word announces is in memory
 before the word.
@@ -29,12 +29,12 @@ from pool.protocol.messages import Times
 
 Words = npt.NDArray[np.int64]
 
-_TIMES = 3
+_NUM_TIMES = 3
 _VERSION_BITS = 40
 
 
 @dataclass(frozen=True)
-class Finished:
+class FinishedBatches:
     """The batches that a worker has finished last, with their losses."""
 
     attempt: int  # Assignment.attempt; 0: nothing is finished yet
@@ -42,158 +42,164 @@ class Finished:
     times: Times
 
 
-class Published(NamedTuple):
+class PublishedVersion(NamedTuple):
     """The newest complete version of the weights, and the incarnation of the coordinator that made it."""
 
     incarnation: int
     version: int
 
 
-def finished_words(losses: int) -> int:
+def num_report_words(num_losses: int) -> int:
     """Returns the number of words in which a worker reports finished batches.
 
-    They are the attempt, a checksum of attempt and losses, as many losses as a group of batches has, and the times. By
-    the checksum a reader ignores a report that is only half written.
+    They are the attempt, a checksum of attempt and losses, the losses of a group of batches, and the times. The
+    checksum tells a reader that a report is only half written.
     """
-    return 2 + losses + _TIMES
+    return 2 + num_losses + _NUM_TIMES
 
 
-class WorkerEnd:
+class WorkerSignals:
     """A worker's end of the signals: reports finished batches, and waits for new versions of the weights."""
 
-    def __init__(self, finished: Words, version: Words, *, mine: Bell, coordinators: Bell) -> None:
-        self._finished = finished[:-_TIMES]
-        self._times = finished[-_TIMES:].view(np.float64)
+    def __init__(self, report: Words, version: Words, *, own: Signal, coordinator: Signal) -> None:
+        """Makes the worker's end. `report`: the words in which this worker reports; `version`: the word of the newest
+        version; `own`: wakes this worker; `coordinator`: wakes the coordinator."""
+        self._report = report[:-_NUM_TIMES]
+        self._times = report[-_NUM_TIMES:].view(np.float64)
         self._version = version
-        self._mine = mine
-        self._coordinators = coordinators
+        self._own = own
+        self._coordinator = coordinator
 
-    def finish(self, attempt: int, losses: Sequence[float], times: Times) -> None:
+    def report_finished(self, attempt: int, losses: Sequence[float], times: Times) -> None:
         """Reports that the batches of an attempt are finished: all their gradients lie in the gradient slot and are
         finite.
 
-        `losses`: no more than there is room for.
+        `losses`: at most as many as the report has words for.
         """
-        losses = [*losses, *[0.0] * (len(self._finished) - 2 - len(losses))]
+        num_unused = len(self._report) - 2 - len(losses)
+        losses = [*losses, *[0.0] * num_unused]
         self._times[:] = (times.computing, times.waiting_for_batches, times.waiting_for_weights)
-        self._finished[0], self._finished[1] = attempt, _sum(attempt, losses)
-        self._finished[2:].view(np.float64)[:] = losses
-        self._coordinators.ring()
+        self._report[0], self._report[1] = attempt, _checksum(attempt, losses)
+        self._report[2:].view(np.float64)[:] = losses
+        self._coordinator.set()
 
-    def newest(self, incarnation: int) -> int:
+    def newest_version(self, incarnation: int) -> int:
         """Returns the newest complete version that this incarnation of the coordinator has made. -1 if there is none
         yet, or if another incarnation has published since."""
-        newest = published(int(self._version[0]))
+        newest = decode_version(int(self._version[0]))
         return newest.version if newest.incarnation == incarnation else -1
 
     def wait(self) -> None:
-        """Blocks until the coordinator rings this worker's bell, or a thread of this process does by `wake`."""
-        self._mine.wait()
+        """Blocks until the coordinator wakes this worker, or a thread of this process does by `wake`."""
+        self._own.wait()
 
     def wake(self) -> None:
-        self._mine.ring()
+        self._own.set()
 
 
-class CoordinatorEnd:
+class CoordinatorSignals:
     """The coordinator's end of the signals: publishes versions of the weights, and reads what workers have finished."""
 
     def __init__(
-        self, incarnation: int, finished: Sequence[Words], version: Words, *, mine: Bell, workers: Sequence[Bell]
+        self, incarnation: int, reports: Sequence[Words], version: Words, *, own: Signal, workers: Sequence[Signal]
     ) -> None:
-        """Takes the shared words. `finished`, `workers`: the words and the bell of each worker, by index."""
-        self.bell = mine
+        """Makes the end of one incarnation of the coordinator. `reports`, `workers`: the words in which each worker
+        reports, and the signal that wakes it, by index; `version`: the word of the newest version; `own`: wakes the
+        coordinator."""
+        self.own_signal = own
         self._incarnation = incarnation
-        self._finished = finished
+        self._reports = reports
         self._version = version
         self._workers = workers
 
     def publish(self, version: int) -> None:
-        """Announces that a version of the weights is complete, so that workers may begin its batches."""
+        """Announces that a version of the weights is complete, so that workers may start its batches."""
         self._version[0] = (self._incarnation << _VERSION_BITS) + version
-        for bell in self._workers:
-            bell.ring()
+        for worker in self._workers:
+            worker.set()
 
-    def finished(self, worker: int) -> Finished:
+    def read_finished(self, worker: int) -> FinishedBatches:
         """Returns the batches that a worker has finished last. `attempt` is 0 if there are none, or their report is
         only half written."""
-        words = self._finished[worker]
-        attempt, checksum = words[:2].tolist()
-        *losses, computing, waiting_for_batches, waiting_for_weights = words[2:].view(np.float64).tolist()
+        report = self._reports[worker]
+        attempt, checksum = report[:2].tolist()
+        *losses, computing, waiting_for_batches, waiting_for_weights = report[2:].view(np.float64).tolist()
         times = Times(computing, waiting_for_batches, waiting_for_weights)
-        whole = checksum == _sum(attempt, losses)
-        return Finished(attempt, tuple(losses), times) if whole else Finished(0, (), times)
+        if checksum != _checksum(attempt, losses):
+            return FinishedBatches(0, (), times)
+        return FinishedBatches(attempt, tuple(losses), times)
 
 
-def published(word: int) -> Published:
+def decode_version(word: int) -> PublishedVersion:
     """Decodes the word of the newest version. The incarnation is 0 if nothing was ever published."""
-    return Published(*divmod(word, 1 << _VERSION_BITS))
+    return PublishedVersion(*divmod(word, 1 << _VERSION_BITS))
 
 
-def _sum(attempt: int, losses: Sequence[float]) -> int:
+def _checksum(attempt: int, losses: Sequence[float]) -> int:
     """Returns a checksum of attempt and losses. It depends on their order, since members of an ensemble may have equal
     losses."""
     entry = struct.pack(f"<q{len(losses)}d", attempt, *losses)
     return int.from_bytes(hashlib.blake2b(entry, digest_size=8).digest(), "little", signed=True)
 
 
-def make_bells(workers: int) -> dict[str, int]:
-    """Makes an eventfd (bell) for the coordinator and for each worker. Returns the descriptors by name, which the
-    caller owns. Raises OSError."""
-    bells: dict[str, int] = {}
+def create_signals(num_workers: int) -> dict[str, int]:
+    """Creates an eventfd for the coordinator and for each worker. Returns the descriptors by name, which the caller
+    owns. Raises OSError."""
+    fds: dict[str, int] = {}
     try:
-        for peer in (Peer(COORDINATOR), *(Peer(WORKER, index) for index in range(workers))):
-            bells[name_of(peer)] = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        for peer in (Peer(COORDINATOR), *(Peer(WORKER, index) for index in range(num_workers))):
+            fds[signal_name(peer)] = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
     except OSError:
-        for fd in bells.values():
+        for fd in fds.values():
             os.close(fd)
         raise
-    return bells
+    return fds
 
 
-def name_of(peer: Peer) -> str:
+def signal_name(peer: Peer) -> str:
     return f"{peer.role}.{peer.index}"
 
 
-def within_reach(peer: Peer, names: list[str]) -> list[str]:
-    """Returns the names of the bells (eventfds) that a process is given: the coordinator all, a worker its own and the
-    coordinator's."""
+def accessible_signals(peer: Peer, names: list[str]) -> list[str]:
+    """Returns the names of the signals that a process may use: the coordinator all of `names`, a worker its own and
+    the coordinator's, other processes none."""
     if peer.role == COORDINATOR:
         return names
-    return [name_of(Peer(COORDINATOR)), name_of(peer)] if peer.role == WORKER else []
+    return [signal_name(Peer(COORDINATOR)), signal_name(peer)] if peer.role == WORKER else []
 
 
-class Bell:
+class Signal:
     """An eventfd by which one process wakes another."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
 
     def fileno(self) -> int:
-        """Returns the descriptor, which is readable when the bell has been rung."""
+        """Returns the descriptor, which is readable while the signal is set."""
         return self._fd
 
-    def ring(self) -> None:
-        with contextlib.suppress(BlockingIOError):  # rung 2**64 times and never read
+    def set(self) -> None:
+        with contextlib.suppress(BlockingIOError):  # set 2**64 times and never read
             os.eventfd_write(self._fd, 1)
 
-    def silence(self) -> None:
-        """Resets the bell. Read shared memory after this, not before, or a signal may be missed."""
+    def clear(self) -> None:
+        """Clears the signal. Read shared memory after this, not before, or news may be missed."""
         with contextlib.suppress(BlockingIOError):
             os.eventfd_read(self._fd)
 
     def wait(self) -> None:
-        """Blocks until the bell has been rung since the last reset, then resets it."""
+        """Blocks until the signal is set, then clears it."""
         poller = select.poll()
         poller.register(self._fd, select.POLLIN)
         poller.poll()
-        self.silence()
+        self.clear()
 
 
-class Raised:
+class ExceptionText:
     """The text of the exception that ends a worker, in the worker's own shared memory.
 
     The coordinator reads the text when it knows of the death, since a last message could be lost. The number of the
-    attempt tells whether it is the text of an earlier incarnation of the worker.
+    attempt tells whether the text is that of an earlier incarnation of the worker.
 
         word 0      attempt, written last
         word 1      bytes of the text
@@ -201,20 +207,21 @@ class Raised:
     """
 
     def __init__(self, words: Words) -> None:
-        self._head = words[:2]
+        self._header = words[:2]
         self._text = words[2:].view(np.uint8)
 
-    def say(self, attempt: int, text: str) -> None:
+    def write(self, attempt: int, text: str) -> None:
         """Writes the text before the worker ends. What does not fit is cut off."""
         data = text.encode(errors="replace")[: self._text.size]
-        self._head[0] = 0
+        self._header[0] = 0
         self._text[: len(data)] = np.frombuffer(data, np.uint8)
-        self._head[1] = len(data)
-        self._head[0] = attempt
+        self._header[1] = len(data)
+        self._header[0] = attempt
 
-    def of(self, attempt: int) -> str:
+    def read(self, attempt: int) -> str:
         """Returns the text that was written for this attempt, empty if there is none."""
-        said, size = (int(word) for word in self._head)
-        if not attempt or said != attempt:
+        written_attempt, nbytes = self._header.tolist()
+        if not attempt or written_attempt != attempt:
             return ""
-        return self._text[: max(0, min(size, self._text.size))].tobytes().decode(errors="replace")
+        nbytes = max(0, min(nbytes, self._text.size))
+        return self._text[:nbytes].tobytes().decode(errors="replace")

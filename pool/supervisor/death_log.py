@@ -11,7 +11,7 @@ from pool.errors import RunError
 from pool.protocol.blame import DeathInBatch
 from pool.protocol.identity import WORKER, Peer
 from pool.run_folder.access import shown
-from pool.shm.memory import Held
+from pool.shm.memory import BatchInWork
 from pool.supervisor.deaths import Death, account
 from pool.supervisor.failover import still_to_know
 from pool.supervisor.prepare.run_plan import RunPlan
@@ -27,7 +27,7 @@ class DeathLog:
         self.deaths: list[Death] = []
         self._children = children
         self._oom_kills = oom_kills()
-        self._held: Held | None = None  # the batch that the process of the newest death was computing
+        self._held: BatchInWork | None = None  # the batch that the process of the newest death was computing
 
     def add(self, run: RunPlan, child: Child, how: str) -> Death:
         """Records the death of a child. `how`: how it ended, in words. Returns the description."""
@@ -77,7 +77,7 @@ class DeathLog:
             return RunError(f"{account(self.deaths)}\n{why}", exit_code)
         return RunError(f"{self.deaths[-1].line()}; {why}", exit_code)
 
-    def _held_batch(self, run: RunPlan, child: Child) -> Held | None:
+    def _held_batch(self, run: RunPlan, child: Child) -> BatchInWork | None:
         """Returns the batch that a dead process was computing. None if the exception came from the coordinator in that
         process."""
         worker = next(iter(run.guests(child.peer)), child.peer)

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pool.exchange.exchange_choice import Exchange, after_loss
+from pool.exchange.exchange_choice import Exchange, without_lost_devices
 
 LIVES = 2  # failures of a device in two lives of a process, after which the run goes on without the device
 
@@ -52,7 +52,7 @@ class LostDevices:
         """Returns an exchange (where sums and weights lie) that uses no left-out device. The same one if it uses
         none."""
         lost = [device for device in exchange.devices if device in self.left_out]
-        return after_loss(exchange, lost, self.others()) if lost else exchange
+        return without_lost_devices(exchange, lost, self.others()) if lost else exchange
 
     def worker_ended(self, worker: int) -> bool:
         """Counts a life of a worker that its device has ended. Returns whether the device is now to be left out."""

@@ -34,7 +34,7 @@ from pool.protocol.messages import (
     UntrainedFeatures,
 )
 from pool.protocol.resend import SAY_AGAIN_MS, SAY_AGAIN_SECONDS, SayAgain
-from pool.shm.memory import newest_version
+from pool.shm.memory import read_newest_version
 from pool.supervisor.death_log import DeathLog
 from pool.supervisor.deaths import Death, with_death
 from pool.supervisor.failover import go_on, steps_to_begin_with
@@ -176,7 +176,7 @@ class Supervisor:
     def unsaved(self) -> str:
         """Returns a line about a run that ends early: the steps that a resumed run does again. Empty if there are
         none."""
-        done = newest_version(self._memory.segments, self._memory.sizes)
+        done = read_newest_version(self._memory.segments, self._memory.sizes)
         return unsaved_line(done, max(0, self._folder.linked_step(LAST)))
 
     # --- starting ---
@@ -316,7 +316,7 @@ class Supervisor:
 
     def _restart_coordinator(self, coordinator: Peer, death: Death, decision: Decision) -> None:
         """Starts the coordinator's successor now, or on several machines when the other machines are ready too."""
-        self._kill_workers(self._run.planned.exchange.workers_there, MEMORY_GONE)
+        self._kill_workers(self._run.planned.exchange.workers_on_devices, MEMORY_GONE)
         moved = self._move_exchange()
         self._show_restart(death, f"{decision.why}; {self._run.planned.exchange}" if moved else decision.why)
         self._run = replace(self._run, deaths=self._death_log.in_batches(self._run.deaths, self._policy.done))
@@ -389,7 +389,7 @@ class Supervisor:
         exchange = self._lost.exchange_without_lost(planned.exchange)
         if exchange is planned.exchange:
             return False
-        others = set(exchange.workers_there).difference(planned.exchange.workers_there)
+        others = set(exchange.workers_on_devices).difference(planned.exchange.workers_on_devices)
         self._kill_workers(others, "gets the coordinator on its device")
         self._run = replace(self._run, answer=replace(planned, exchange=exchange))
         return True

@@ -23,33 +23,33 @@ class Faults:
         only the first has faults."""
         self._compute_seconds = device.compute_ms / 1000
         self._pending: list[Fault] = list(device.faults) if incarnation == 1 else []
-        self._nan: Fault | None = None  # makes losses of the batch in work NaN
+        self._nan_fault: Fault | None = None  # of the batch in work
 
-    def at(self, step: int, phase: Phase) -> None:
-        """Does what is scripted for this phase of the step, or of an earlier step that the worker took no part in.
-        Sleeps before forward for as long as the fake device computes."""
-        for fault in [f for f in self._pending if f.step <= step and f.phase == phase]:
+    def inject(self, step: int, phase: Phase) -> None:
+        """Injects the faults that are scripted for this phase of the step, or of an earlier step that the worker took
+        no part in. Sleeps before forward for as long as the fake device computes."""
+        due = [fault for fault in self._pending if fault.step <= step and fault.phase == phase]
+        for fault in due:
             self._pending.remove(fault)
-            self._do(fault)
+            self._inject_fault(fault)
         if phase == "forward" and self._compute_seconds:
             time.sleep(self._compute_seconds)
 
-    def begin_batch(self, step: int) -> None:
-        """Does what a test has scripted for the forward pass of a batch in this step."""
-        self._nan = None
-        self.at(step, "forward")
+    def start_batch(self, step: int) -> None:
+        """Injects the faults that are scripted for the forward pass of a batch in this step."""
+        self._nan_fault = None
+        self.inject(step, "forward")
 
-    def nan(self, losses: Tensor, first: int) -> Tensor:
-        """Returns `losses`, in which those are NaN that a test has scripted so for this batch. `first`: the number of
-        the member that the first loss belongs to."""
-        if self._nan is None:
+    def inject_nan(self, losses: Tensor, first_member: int) -> Tensor:
+        """Returns `losses`, in which those are NaN that a test has scripted so for this batch. `first_member`: the
+        member that the first loss belongs to."""
+        if self._nan_fault is None:
             return losses
-        factors = [math.nan if self._nan.concerns(first + i) else 1.0 for i in range(len(losses))]
+        factors = [math.nan if self._nan_fault.concerns(first_member + i) else 1.0 for i in range(len(losses))]
         return losses * torch.tensor(factors, dtype=losses.dtype, device=losses.device)
 
-    def _do(self, fault: Fault) -> None:
-        """Carries out a scripted fault: kills this process, hangs for ever, raises MemoryError, sleeps, or lets losses
-        become NaN."""
+    def _inject_fault(self, fault: Fault) -> None:
+        """Kills this process, hangs for ever, raises MemoryError, sleeps, or lets losses become NaN."""
         if fault.kind == "crash":
             os.kill(os.getpid(), signal.SIGKILL)
         elif fault.kind == "hang":
@@ -59,4 +59,4 @@ class Faults:
         elif fault.kind == "slow":
             time.sleep(fault.milliseconds / 1000)
         elif fault.kind == "nan":
-            self._nan = fault
+            self._nan_fault = fault

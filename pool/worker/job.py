@@ -1,4 +1,4 @@
-"""A job: one assignment on its way through a worker, and the stages that it may go through."""
+"""A job: one assignment on its way through a worker, and the stages that it goes through."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pool.protocol.messages import Assignment, Outcome
 
 
 class Stage(Enum):
-    """How far a job is."""
+    """The progress of a job."""
 
     WAITING = auto()
     PREPARING = auto()  # reads its batch, no weights
@@ -18,7 +18,7 @@ class Stage(Enum):
     FINISHED = auto()
 
 
-NEXT = {
+NEXT_STAGES = {
     Stage.WAITING: (Stage.PREPARING, Stage.COMPUTING),
     Stage.PREPARING: (Stage.PREPARED, Stage.COMPUTING),  # on a GPU the computing waits for the copy, not the job
     Stage.PREPARED: (Stage.COMPUTING,),
@@ -29,7 +29,7 @@ NEXT = {
 
 @dataclass(eq=False)
 class Job:
-    """One assignment and what has come of it.
+    """One assignment, its progress and its results.
 
     The computing thread keeps its job even if the coordinator revokes the assignment and the queue forgets it. The
     result of a revoked job changes nothing, even if the same batch was assigned again.
@@ -44,11 +44,11 @@ class Job:
     outcomes: tuple[Outcome, ...] = ()  # one for each batch
 
     def enter(self, stage: Stage) -> None:
-        """Goes on to `stage`, which NEXT must allow."""
-        assert stage in NEXT[self.stage], f"{self.assignment}: {stage.name} after {self.stage.name}"
+        """Moves the job to a stage, which NEXT_STAGES must allow."""
+        assert stage in NEXT_STAGES[self.stage], f"{self.assignment}: {stage.name} after {self.stage.name}"
         self.stage = stage
 
     @property
-    def begun(self) -> bool:
-        """True if the job reads weights, or has read them."""
+    def is_started(self) -> bool:
+        """Returns whether the job reads weights, or has read them."""
         return self.stage in (Stage.COMPUTING, Stage.FINISHED)

@@ -24,7 +24,7 @@ from pool.protocol.channel import Link
 from pool.protocol.identity import SUPERVISOR, Peer
 from pool.protocol.messages import Heartbeat, Hello, Notice, Outcome, Roster, Times, WorkerOrders, WorkerReport
 from pool.protocol.resend import SAY_AGAIN_MS, SayAgain
-from pool.shm.signals import Bell, WorkerEnd
+from pool.shm.signals import Signal, WorkerSignals
 from pool.telemetry.trace import Trace
 from pool.worker.job import Job
 from pool.worker.job_queue import JobQueue, is_sound
@@ -33,91 +33,100 @@ log = logging.getLogger(__name__)
 
 HEARTBEAT_SECONDS = 0.5
 
-Todo = Literal["compute", "prepare"]
-Spent = Literal["computing", "waiting_for_batches", "waiting_for_weights"]  # fields of Times
+JobAction = Literal["compute", "prepare"]
+Activity = Literal["computing", "waiting_for_batches", "waiting_for_weights"]  # fields of Times
 
 
 class Mailbox(threading.Thread):
     """Connects a worker to the coordinator and the supervisor: receives assignments into the queue of jobs, and sends
     reports, heartbeats and notices."""
 
-    def __init__(self, start: RunStart, shortcut: WorkerEnd, trace: Trace) -> None:
-        """Makes the thread, which is to be started. `shortcut`: the worker's end of the signals in shared memory."""
+    def __init__(self, start: RunStart, signals: WorkerSignals, trace: Trace) -> None:
+        """Makes the thread, which is to be started. `signals`: the worker's end of the signals in shared memory."""
         super().__init__(name="mailbox", daemon=True)
         self._start = start
-        self._shortcut = shortcut
+        self._signals = signals
         self._trace = trace
         self._queue = JobQueue(start.coordinator.incarnation)
-        self._seconds: dict[Spent, float] = {"computing": 0.0, "waiting_for_batches": 0.0, "waiting_for_weights": 0.0}
-        self._lock = threading.Lock()  # held while the queue is used
-        self._moved: float | None = None  # when the computing thread last moved; None while it waits for work
+        self._seconds: dict[Activity, float] = {
+            "computing": 0.0,
+            "waiting_for_batches": 0.0,
+            "waiting_for_weights": 0.0,
+        }
+        self._lock = threading.Lock()  # of the queue
+        self._last_progress: float | None = None  # time of the computing thread; None while it waits for work
+        self._next_heartbeat = 0.0
         self._notices = deque[str]()  # lines for the run's user that are not sent yet
-        self._to_say = Bell(os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC))  # wakes this thread to send something
+        self._wake_signal = Signal(os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC))  # set when there is more to send
 
-    def next_job(self) -> tuple[Job, Todo]:
-        """Waits for a job, and returns it with what is to be done: compute it, or prepare what needs no weights. The
-        time of waiting is counted as waiting for weights or for batches."""
+    def next_job(self) -> tuple[Job, JobAction]:
+        """Waits for a job. Returns it with what is to be done: compute it, or prepare what needs no weights.
+
+        The time of waiting is counted as waiting for weights or for batches.
+        """
         while True:
             with self._lock:
-                if self._queue.complete(self._shortcut.newest(self._queue.incarnation)):
+                if self._queue.update_version(self._signals.newest_version(self._queue.incarnation)):
                     self._trace.mark("weights complete", version=self._queue.version)
-                if (job := self._queue.next()) is not None:
+                job = self._queue.start_next()
+                if job is not None:
                     return job, "compute"
-                if (job := self._queue.next_to_prepare()) is not None:
+                job = self._queue.start_preparing_next()
+                if job is not None:
                     return job, "prepare"
-                kind: Spent = "waiting_for_weights" if self._queue.waits_for_weights else "waiting_for_batches"
-            with self._measured(kind), self._trace.span(kind.replace("_", " ")):
-                self._shortcut.wait()
+                waiting: Activity = "waiting_for_weights" if self._queue.waits_for_weights else "waiting_for_batches"
+            with self._count_time(waiting), self._trace.span(waiting.replace("_", " ")):
+                self._signals.wait()
 
-    def next_to_prepare(self) -> Job | None:
-        """Returns a job whose batch may be copied to the device while another one is computed; None if there is
+    def next_job_to_prepare(self) -> Job | None:
+        """Returns a job whose batch may be copied to the device while another one is computed. None if there is
         none."""
         with self._lock:
-            return self._queue.next_to_prepare()
+            return self._queue.start_preparing_next()
 
     @contextmanager
     def computing(self) -> Iterator[None]:
         """Counts the time inside as computing. Meanwhile heartbeats tell the supervisor for how long the computing
         thread has made no progress."""
-        self._moved = time.monotonic()
+        self._last_progress = time.monotonic()
         try:
-            with self._measured("computing"):
+            with self._count_time("computing"):
                 yield
         finally:
-            self._moved = None
+            self._last_progress = None
 
-    def bucket(self, job: Job, bucket: int) -> None:
+    def report_bucket(self, job: Job, bucket: int) -> None:
         """Reports that a bucket's gradients are complete in the gradient slot. A bucket is parameters that are stepped
         together. Safe from any thread."""
-        self._moved = time.monotonic()
+        self._last_progress = time.monotonic()
         self._trace.mark("bucket complete", bucket=bucket)
         with self._lock:
             job.buckets.append(bucket)
-        self._to_say.ring()
+        self._wake_signal.set()
 
-    def prepared(self, job: Job) -> None:
-        """Notes that a job's batch was read and will not be read again before the job is computed. Wakes the thread for
-        messages if the coordinator waits to hear that. Safe from any thread."""
+    def finish_preparing(self, job: Job) -> None:
+        """Records that a job's batch was read and will not be read again before the job is computed. Reports it if the
+        coordinator waits for that. Safe from any thread."""
         with self._lock:
-            waited_for = self._queue.prepared(job)
-        if waited_for:
-            self._to_say.ring()
+            is_awaited = self._queue.finish_preparing(job)
+        if is_awaited:
+            self._wake_signal.set()
 
     def finish(self, job: Job, outcomes: tuple[Outcome, ...], absent: tuple[int, ...] = ()) -> None:
         """Reports that a job is finished: in shared memory if all its numbers are finite and no gradient is missing,
-        and by a message if more has to be said. `absent`: parameters that got no gradient."""
+        and by a message if the coordinator needs one. `absent`: parameters that got no gradient."""
         with self._lock:
-            waited_for = self._queue.finish(job, outcomes, absent)
+            needs_message = self._queue.finish(job, outcomes, absent)
         if not absent and is_sound(outcomes):
             losses = [number for outcome in outcomes for number in (*outcome.losses, *outcome.metrics)]
-            self._shortcut.finish(job.assignment.attempt, losses, self._times)
-        if waited_for:
-            self._to_say.ring()
+            self._signals.report_finished(job.assignment.attempt, losses, self._times)
+        if needs_message:
+            self._wake_signal.set()
 
-    def say(self, text: str) -> None:
+    def notify_user(self, text: str) -> None:
         """Sends the run's user a line. Safe from any thread, also before this one is started."""
         self._notices.append(text)
-        self._to_say.ring()
+        self._wake_signal.set()
 
     def run(self) -> None:
         """Serves messages for ever. If that fails the process ends, because the computing thread would wait for
@@ -140,57 +149,69 @@ class Mailbox(threading.Thread):
         poller = zmq.Poller()
         poller.register(supervisor.socket, zmq.POLLIN)
         poller.register(coordinator.socket, zmq.POLLIN)
-        poller.register(self._to_say.fileno(), zmq.POLLIN)
-        next_beat = 0.0
+        poller.register(self._wake_signal.fileno(), zmq.POLLIN)
         again = SayAgain()
         while True:
             events = dict(poller.poll(SAY_AGAIN_MS))
-            if (now := time.monotonic()) >= next_beat:
-                next_beat = now + HEARTBEAT_SECONDS
-                moved = self._moved
-                supervisor.send(Heartbeat(0.0 if moved is None else now - moved))
+            self._send_heartbeat(supervisor)
             while self._notices:
                 supervisor.send(Notice(self._notices.popleft()))
-            followed = False
-            if supervisor.socket in events:
-                for message in supervisor.receive():
-                    if isinstance(message, Roster) and coordinator.follow(message):
-                        followed = True
-                        with self._lock:
-                            self._queue.new_coordinator(coordinator.other.incarnation)
-            waited_for = coordinator.socket in events and self._take_orders(coordinator)
-            if rung := self._to_say.fileno() in events:
-                self._to_say.silence()
-            if (followed or waited_for or rung or again.due()) and (report := self._report()) is not None:
-                coordinator.send(report)
+            is_new = supervisor.socket in events and self._follow_coordinator(supervisor, coordinator)
+            is_awaited = coordinator.socket in events and self._receive_orders(coordinator)
+            is_woken = self._wake_signal.fileno() in events
+            if is_woken:
+                self._wake_signal.clear()
+            if is_new or is_awaited or is_woken or again.due():
+                self._send_report(coordinator)
 
-    def _take_orders(self, coordinator: Link) -> bool:
+    def _send_heartbeat(self, supervisor: Link) -> None:
+        """Sends a heartbeat if one is due: for how long the computing thread has made no progress, in seconds."""
+        now = time.monotonic()
+        if now < self._next_heartbeat:
+            return
+        self._next_heartbeat = now + HEARTBEAT_SECONDS
+        last_progress = self._last_progress
+        supervisor.send(Heartbeat(0.0 if last_progress is None else now - last_progress))
+
+    def _follow_coordinator(self, supervisor: Link, coordinator: Link) -> bool:
+        """Receives the supervisor's lists of processes, and connects to a new coordinator that they name. Returns True
+        if there is one."""
+        is_new = False
+        for message in supervisor.receive():
+            if isinstance(message, Roster) and coordinator.follow(message):
+                is_new = True
+                with self._lock:
+                    self._queue.replace_coordinator(coordinator.other.incarnation)
+        return is_new
+
+    def _receive_orders(self, coordinator: Link) -> bool:
         """Receives the coordinator's orders and puts the newest of them into the queue. Returns True if the coordinator
-        waits for an answer that can be given now."""
+        waits for an answer that can be sent now."""
         orders = [message for message in coordinator.receive() if isinstance(message, WorkerOrders)]
         if not orders:
             return False
         with self._lock:
-            waited_for = self._queue.orders(orders[-1])
-        self._shortcut.wake()
-        return waited_for
+            is_awaited = self._queue.accept_orders(orders[-1])
+        self._signals.wake()
+        return is_awaited
 
-    def _report(self) -> WorkerReport | None:
-        """Returns the worker's report for the coordinator; None while a job of an earlier coordinator is in work."""
+    def _send_report(self, coordinator: Link) -> None:
+        """Sends the coordinator the worker's report, unless a job of an earlier coordinator is in work."""
         with self._lock:
-            if not self._queue.may_speak:
-                return None
-            return WorkerReport(self._queue.reports(), self._times, self._queue.settled)
+            if not self._queue.can_report:
+                return
+            report = WorkerReport(self._queue.reports(), self._times, self._queue.released_orders)
+        coordinator.send(report)
 
     @property
     def _times(self) -> Times:
         return Times(**self._seconds)
 
     @contextmanager
-    def _measured(self, kind: Spent) -> Iterator[None]:
-        """Counts the time inside as time that the worker spends on `kind`, such as computing."""
+    def _count_time(self, activity: Activity) -> Iterator[None]:
+        """Counts the time inside as time that the worker spends on an activity, such as computing."""
         begin = time.monotonic()
         try:
             yield
         finally:
-            self._seconds[kind] += time.monotonic() - begin
+            self._seconds[activity] += time.monotonic() - begin

@@ -14,7 +14,7 @@ from loader.stream.schema import BatchSchema
 from pool.ensemble.member import Member
 from pool.metrics.layout import NOTHING, Measured
 from pool.metrics.numbers import numbers_of
-from pool.task.factory import metrics_of
+from pool.task.factory import task_metrics
 
 
 @dataclass(frozen=True)
@@ -25,20 +25,22 @@ class TrainMetrics:
     measured: Measured = NOTHING
     every: int = 0  # steps; 0: no step is measured
 
-    def of_batch(
+    def compute(
         self,
         members: Sequence[Member],
         schema: BatchSchema,
         frozen: Collection[int],
-        measure: Callable[[Sequence[Mapping[str, npt.NDArray[Any]]]], object],
+        fill_arrays: Callable[[Sequence[Mapping[str, npt.NDArray[Any]]]], object],
     ) -> tuple[float, ...]:
         """Returns all metrics of each member in the task's order, one member after the other; NaN for `frozen` members.
-        `measure`: called to fill the arrays of each member that the metrics are made of. Raises PluginError."""
-        place = np.zeros(len(members) * self.measured.nbytes, np.uint8)
-        arrays = self.measured.of_members(place, len(members))
-        measure(arrays)
-        numbers: list[float] = []
-        for number, (member, own) in enumerate(zip(members, arrays, strict=True)):
-            values = numbers_of(metrics_of(member.task, schema), own)
-            numbers += [math.nan if number in frozen else values[name] for name, _ in self.measured.metrics]
-        return tuple(numbers)
+
+        `fill_arrays`: called to fill the arrays of each member that the metrics are made of. Raises PluginError.
+        """
+        memory = np.zeros(len(members) * self.measured.nbytes, np.uint8)
+        arrays = self.measured.of_members(memory, len(members))
+        fill_arrays(arrays)
+        values: list[float] = []
+        for index, (member, member_arrays) in enumerate(zip(members, arrays, strict=True)):
+            by_name = numbers_of(task_metrics(member.task, schema), member_arrays)
+            values += [math.nan if index in frozen else by_name[name] for name, _ in self.measured.metrics]
+        return tuple(values)

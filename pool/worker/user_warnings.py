@@ -6,20 +6,20 @@ import warnings
 from collections.abc import Callable
 from typing import TextIO
 
-from loader.plugins.error_text import LONGEST_TEXT, shortened, text_of
+from loader.plugins.error_text import MAX_MESSAGE_LENGTH, error_message, shorten
 
-MOST = 8  # warnings of a process that the user is shown: those that each batch repeats are left to the log
-_OF_META = "to a meta parameter in the current model, which is a no-op"  # not shown: the coordinator loads them
-_FOR_USERS = (UserWarning, RuntimeWarning)  # others, such as deprecations, are for developers
+MAX_SHOWN = 8  # warnings of a process that the user is shown: those that each batch repeats are left to the log
+_META_NO_OP = "to a meta parameter in the current model, which is a no-op"  # not shown: the coordinator loads them
+_SHOWN_CATEGORIES = (UserWarning, RuntimeWarning)  # others, such as deprecations, are for developers
 
 
-def tell_of_warnings(say: Callable[[str], object]) -> None:
-    """Installs a handler that shows warnings of this process to the run's user through `say`: the first MOST, each once
-    and in one line. All of them still go to the log."""
-    write = warnings.showwarning
-    said = set[str]()
+def show_warnings_to_user(notify_user: Callable[[str], object]) -> None:
+    """Installs a handler that shows this process's warnings to the run's user: the first MAX_SHOWN, each once and in
+    one line. All of them still go to the log."""
+    write_to_log = warnings.showwarning
+    shown_lines = set[str]()
 
-    def show(
+    def show_warning(
         message: Warning | str,
         category: type[Warning],
         filename: str,
@@ -27,11 +27,14 @@ def tell_of_warnings(say: Callable[[str], object]) -> None:
         file: TextIO | None = None,
         line: str | None = None,
     ) -> None:
-        write(message, category, filename, lineno, file, line)
-        text = text_of(message) if isinstance(message, Warning) else message
-        words = f"warning: {shortened(text, LONGEST_TEXT)} ({filename}:{lineno})"
-        if category in _FOR_USERS and _OF_META not in text and words not in said and len(said) < MOST:
-            said.add(words)
-            say(words)
+        write_to_log(message, category, filename, lineno, file, line)
+        text = error_message(message) if isinstance(message, Warning) else message
+        if category not in _SHOWN_CATEGORIES or _META_NO_OP in text:
+            return
+        user_line = f"warning: {shorten(text, MAX_MESSAGE_LENGTH)} ({filename}:{lineno})"
+        if user_line in shown_lines or len(shown_lines) >= MAX_SHOWN:
+            return
+        shown_lines.add(user_line)
+        notify_user(user_line)
 
-    warnings.showwarning = show
+    warnings.showwarning = show_warning

@@ -22,7 +22,7 @@ MAILBOX = ("pytest", "-q", "-x", "tests/pool/worker/test_mailbox.py")
 SNAPSHOTS = ("pytest", "-q", "-x", "tests/pool/checkpoint/test_snapshots.py")
 CHECKPOINTS = ("pytest", "-q", "-x", "tests/pool/checkpoint/test_checkpoints.py", "-k", "promises")
 SUM_ORDER = ("pytest", "-q", "-x", "tests/pool/coordinator/test_sum_order.py")
-CARRYING = ("pytest", "-q", "-x", "tests/pool/coordinator/test_carrying.py")
+UNCHANGED_ROWS = ("pytest", "-q", "-x", "tests/pool/coordinator/test_unchanged_rows.py")
 AVERAGES = ("pytest", "-q", "-x", "tests/runs/test_average_runs.py", "-k", "same_bits or validated")
 NETS = ("pytest", "-q", "-x", "tests/pool/checkpoint/test_best_checkpoint.py", "tests/pool/nets/test_nets.py")
 GROUPS = ("pytest", "-q", "-x", "tests/pool/exchange/test_contract.py")
@@ -47,48 +47,48 @@ MUTANTS = (
         "a node across shares",
         "sums of a share are joined into a node that lacks the places before the share",
         "pool/kernels/tree.py",
-        "        if covered.start < places.start or covered.stop > places.stop:\n",
-        "        if covered.stop > places.stop:\n",
+        "        if covered.start < leaves.start or covered.stop > leaves.stop:\n",
+        "        if covered.stop > leaves.stop:\n",
         MACHINES,
     ),
     Mutant(
         "announced too early",
         "a machine tells what its share has come to when one of its batches is finished",
-        "pool/coordinator/scheduler/step_book.py",
-        "        if not self._announced and all(batch in self.losses for",
-        "        if not self._announced and any(batch in self.losses for",
+        "pool/coordinator/scheduler/step_progress.py",
+        "return all(batch in self.losses for batch in self.batches if self.is_local(batch))",
+        "return any(batch in self.losses for batch in self.batches if self.is_local(batch))",
         MACHINES,
     ),
     Mutant(
         "sent before it is sound",
         "a machine sends what is in a bucket's sum before it knows that no batch is left out of it",
-        "pool/coordinator/scheduler/step_book.py",
-        "        if self._announced and parts and bucket not in self._sent:\n",
-        "        if parts and bucket not in self._sent:\n",
+        "pool/coordinator/scheduler/step_progress.py",
+        "        if self._announced and has_local_sum and bucket not in self._sent:\n",
+        "        if has_local_sum and bucket not in self._sent:\n",
         MACHINES,
     ),
     Mutant(
         "stepped without the others",
         "a bucket is stepped when the machine's own share of it is there",
-        "pool/coordinator/scheduler/step_book.py",
-        "        missing = [m for m, batches in found.items() if batches and bucket not in self._others[m].buckets]\n",
+        "pool/coordinator/scheduler/step_progress.py",
+        "        missing = [machine for machine in senders if bucket not in self._remote_shares[machine].buckets]\n",
         "        missing: list[int] = []\n"
-        "        found = {m: b for m, b in found.items() if bucket in self._others[m].buckets}\n",
+        "        senders = [machine for machine in senders if bucket in self._remote_shares[machine].buckets]\n",
         MACHINES,
     ),
     Mutant(
         "a batch left out on one machine",
         "what another machine can't use stays in the step",
         "pool/coordinator/scheduler/scheduler.py",
-        "                if members and not self._ended:\n",
-        "                if members and not self._ended and each.batch < 0:\n",
+        "            if members and not self._ended:\n",
+        "            if members and not self._ended and unusable.batch < 0:\n",
         MACHINES,
     ),
     Mutant(
         "stops alone",
         "a machine that is told to stop does not tell the others",
         "pool/coordinator/scheduler/scheduler.py",
-        "        return Announce(replace(action.report, ends=True))\n",
+        "        return AnnounceShare(replace(action.report, ends=True))\n",
         "        return action\n",
         MACHINES,
     ),
@@ -96,16 +96,16 @@ MUTANTS = (
         "does not hear of the end",
         "a machine goes on after the step with which another one ends",
         "pool/coordinator/scheduler/scheduler.py",
-        "            if share.report.ends:\n",
-        "            if share.report.ends and self._draining:\n",
+        "        if report.ends:\n",
+        "        if report.ends and self._draining:\n",
         MACHINES,
     ),
     Mutant(
         "commits ahead of its feeder",
         "a version is complete though nobody here knows where the next step begins",
         "pool/coordinator/scheduler/scheduler.py",
-        "self._step.complete and self._knows_next_cursor:\n",
-        "self._step.complete:\n",
+        "self._progress.is_complete and self._knows_next_cursor\n",
+        "self._progress.is_complete\n",
         MACHINES,
     ),
     Mutant(
@@ -162,17 +162,17 @@ MUTANTS = (
         "a batch of which nothing is heard in time is taken from its worker, which is silent and not dead",
         "pool/coordinator/scheduler/scheduler.py",
         """\
-        self._workers.say_again()
-        self._feeder_sent = None
-        return list(self._orders())
+        self._workers.resend_orders()
+        self._sent_to_feeder = None
+        return list(self._changed_orders())
 """,
         """\
-        for batch, work in list(self._work.items()):
-            if work.assignment.step == self.step and not work.buckets:
-                self._workers.take_back(work.worker, work.assignment)
-                del self._work[batch]
-        self._workers.say_again()
-        self._feeder_sent = None
+        for key, group in list(self._assigned.items()):
+            if group.assignment.step == self.step and not group.buckets:
+                self._workers.take_back(group.worker, group.assignment)
+                del self._assigned[key]
+        self._workers.resend_orders()
+        self._sent_to_feeder = None
         return self._advance()
 """,
     ),
@@ -180,7 +180,7 @@ MUTANTS = (
         "successor does not wait",
         "a coordinator's successor has the ring filled again while batches are read for the dead one",
         "pool/coordinator/scheduler/scheduler.py",
-        "if self._feeder is not None and self._workers.all_heard:",
+        "if self._feeder is not None and self._workers.all_accounted_for:",
         "if self._feeder is not None:",
     ),
     Mutant(
@@ -194,7 +194,7 @@ MUTANTS = (
         "mailbox speaks too early",
         "the same, in the thread that sends",
         "pool/worker/mailbox.py",
-        "if not self._queue.may_speak:",
+        "if not self._queue.can_report:",
         "if False:",
         MAILBOX,
     ),
@@ -209,16 +209,16 @@ MUTANTS = (
         "first roster not waited for",
         "a successor waits for none of the workers that it is told of first",
         "pool/coordinator/scheduler/worker_pool.py",
-        "set(alive) if self._unheard is None else self._unheard & alive",
+        "set(alive) if self._unaccounted is None else self._unaccounted & alive",
         "set()",
     ),
     Mutant(
         "gradient slot released early",
-        "a gradient slot is free when its batch is finished, before it is folded",
+        "a gradient slot is free when its batch is finished, before it is added up",
         "pool/coordinator/scheduler/scheduler.py",
-        "            work.absent = report.absent\n",
-        "            work.absent = report.absent\n"
-        "            self._workers.release(work.worker, work.assignment.gradient_slot)\n",
+        "            group.absent = report.absent\n",
+        "            group.absent = report.absent\n"
+        "            self._workers.release_slot(group.worker, group.assignment.gradient_slot)\n",
     ),
     # --- versions and slots of a step (I3) ---
     Mutant(
@@ -232,15 +232,15 @@ MUTANTS = (
         "ring slot freed before commit",
         "with a step the first batch of the next one is freed",
         "pool/coordinator/scheduler/scheduler.py",
-        "self.train.free(self._workers.first_read(max(self.train.freed, self.step * self.rules.batches_per_step)))",
-        "self.train.free(min(self.train.filled, self.step * self.rules.batches_per_step + 1))",
+        "self.train.free_below(self._workers.first_batch_in_use(committed))",
+        "self.train.free_below(min(self.train.filled, self.step * self.rules.batches_per_step + 1))",
     ),
     Mutant(
         "version announced early",
         "workers hear of the next version when its first bucket is summed",
         "pool/coordinator/scheduler/scheduler.py",
-        "yield from self._workers.orders(self.step, self._frozen)",
-        "yield from self._workers.orders(self.step + self._step.begun, self._frozen)",
+        "yield from self._workers.pop_changed_orders(self.step, self._frozen)",
+        "yield from self._workers.pop_changed_orders(self.step + self._progress.has_begun, self._frozen)",
     ),
     Mutant(
         "batch begun with old weights",
@@ -253,17 +253,17 @@ MUTANTS = (
     Mutant(
         "apply twice",
         "the optimizer steps a bucket twice",
-        "pool/coordinator/scheduler/step_book.py",
-        "                yield Update(self.step, bucket, count, fold)\n",
-        "                yield Update(self.step, bucket, count, fold)\n"
-        "                yield Update(self.step, bucket, count, None)\n",
+        "pool/coordinator/scheduler/step_progress.py",
+        "                yield Update(self.step, bucket, len(self._batches[member]), reduction)\n",
+        "                yield Update(self.step, bucket, len(self._batches[member]), reduction)\n"
+        "                yield Update(self.step, bucket, len(self._batches[member]), None)\n",
     ),
     Mutant(
         "stepped too early",
         "a bucket is stepped while a batch may still be left out",
-        "pool/coordinator/scheduler/step_book.py",
-        "            return self._all_finished\n        return len",
-        "            return True\n        return len",
+        "pool/coordinator/scheduler/step_progress.py",
+        "            return self._all_finished\n        if len",
+        "            return True\n        if len",
     ),
     Mutant(
         "preparing is not reading",
@@ -276,7 +276,7 @@ MUTANTS = (
         "taken back, but still read",
         "a ring slot is freed while a worker still prepares the batch that was taken back from it",
         "pool/coordinator/scheduler/worker_pool.py",
-        "return min([end, *(batch for worker in self._workers.values() for batch in worker.taken_back)])",
+        "return min([end, *(batch for worker in self._workers.values() for batch in worker.revoked)])",
         "return end",
         BOOKS,
     ),
@@ -284,7 +284,7 @@ MUTANTS = (
         "taken back, not answered",
         "a worker says only when asked a second time that a batch taken back is not read any more",
         "pool/worker/job_queue.py",
-        "return orders.wants_answer and self.settled == self._number",
+        "return orders.wants_answer and self.released_orders == self._newest_orders",
         "return False",
         ("pytest", "-q", "-x", "tests/pool/worker/test_job_queue.py", "-k", "want_an_answer"),
     ),
@@ -292,29 +292,29 @@ MUTANTS = (
         "taken back, answered late",
         "a worker's mailbox leaves it to the next repetition to say that orders are settled",
         "pool/worker/mailbox.py",
-        "if (followed or waited_for or rung or again.due())",
-        "if (followed or rung or again.due())",
+        "if is_new or is_awaited or is_woken or again.due():",
+        "if is_new or is_woken or again.due():",
         (*MAILBOX, "-k", "want_an_answer"),
     ),
     Mutant(
         "reduce in order of arrival",
         "gradients are added up in the order in which their batches were finished",
-        "pool/coordinator/scheduler/step_book.py",
-        "for part in parts[begin:]:",
-        "for part in sorted(parts[begin:], key=lambda p: [*self.losses, *self.batches].index(p.batches[0])):",
+        "pool/coordinator/scheduler/step_progress.py",
+        "for group in groups[num_reduced:]:",
+        "for group in sorted(groups[num_reduced:], key=lambda g: [*self.losses, *self.batches].index(g.batches[0])):",
     ),
     Mutant(
         "bad batch stays in its group's sum",
         "the others of its group are not computed again without it",
         "pool/coordinator/scheduler/scheduler.py",
-        "if key in self._work and self._step.shares_sum(batch, concerned_by_sum):",
+        "if key in self._assigned and self._progress.shares_sum(batch, members):",
         "if False:",
     ),
     Mutant(
         "left out for nobody",
         "a group is computed again with a batch that is left out for one member",
-        "pool/coordinator/scheduler/step_book.py",
-        "return tuple(sorted(each for each in self._left_out if each.batch in batches))",
+        "pool/coordinator/scheduler/step_progress.py",
+        "return tuple(sorted(entry for entry in self._left_out if entry.batch in batches))",
         "return ()",
     ),
     Mutant(
@@ -328,8 +328,8 @@ MUTANTS = (
         "nobody tells of deaths",
         "a coordinator does not know in which batches its predecessor's worker died with it",
         "pool/coordinator/scheduler/scheduler.py",
-        "for death in self._earlier_deaths for action in self._blame(death)",
-        "for death in () for action in self._blame(death)",
+        "        for death in self._earlier_deaths:\n",
+        "        for death in ():\n",
     ),
     Mutant(
         "a step done again has all its batches",
@@ -343,30 +343,30 @@ MUTANTS = (
         "left out before it is there",
         "a batch is kept and left out by what is known of it before the ring holds it",
         "pool/coordinator/scheduler/scheduler.py",
-        "is_there = batch < self.train.filled",
-        "is_there = True",
+        "is_in_ring = batch < self.train.filled",
+        "is_in_ring = True",
     ),
     Mutant(
         "first batch blamed",
         "who dies in a group died of its first batch",
         "pool/coordinator/scheduler/scheduler.py",
-        "DeathInBatch(held.purpose, held.step, in_work, raised)",
-        "DeathInBatch(held.purpose, held.step, held.batch, raised)",
+        "DeathInBatch(assignment.purpose, assignment.step, batch, exception)",
+        "DeathInBatch(assignment.purpose, assignment.step, assignment.batch, exception)",
     ),
     Mutant(
         "rows of a group begin as they are",
         "rows that the first batch of a group does not touch hold what was there",
         "pool/exchange/host/group_sum.py",
-        "            place[torch.from_numpy(others)] = 0.0\n",
+        "            group_sum[torch.from_numpy(only_of_group)] = 0.0\n",
         "            pass\n",
         GROUPS,
     ),
     Mutant(
         "added up from left to right",
-        "what is folded early is added to all that was folded before, and not along the tree",
+        "what is added up early is added to all that was added up before, and not along the tree",
         "pool/kernels/tree.py",
-        "if covered.start < places.start or covered.stop > places.stop:",
-        "if not places.stop:",
+        "if covered.start < leaves.start or covered.stop > leaves.stop:",
+        "if not leaves.stop:",
     ),
     Mutant(
         "memory of a sum used twice",
@@ -378,18 +378,18 @@ MUTANTS = (
     ),
     Mutant(
         "rows of a part forgotten",
-        "of a table's part that was folded early, only the rows that its first batch touched count",
+        "of a table's part that was added up early, only the rows that its first batch touched count",
         "pool/exchange/host/coordinator.py",
-        "union(addends, self.first_row, len(out)) if self.is_table else None",
+        "union_rows(addends, self.first_row, len(out)) if self.is_table else None",
         "addends[0].touched",
         SUM_ORDER,
     ),
     Mutant(
         "sum not begun anew",
         "a batch that is left out stays in the sums that had it already",
-        "pool/coordinator/scheduler/step_book.py",
-        "            self._folded[bucket] = 0\n",
-        "            pass\n",
+        "pool/coordinator/scheduler/step_progress.py",
+        "            self._num_reduced[bucket] = 0\n        for batch",
+        "            pass\n        for batch",
     ),
     Mutant(
         "not renormalized",
@@ -419,16 +419,16 @@ MUTANTS = (
         "an earlier incarnation's exception",
         "what a worker raised in one batch is taken for the reason of its next incarnation's death in another",
         "pool/shm/signals.py",
-        "if not attempt or said != attempt:",
-        "if not attempt or not said:",
+        "if not attempt or written_attempt != attempt:",
+        "if not attempt or not written_attempt:",
         (*FAILURE, "-k", "about_one_attempt"),
     ),
     Mutant(
         "left out for ever",
         "a run that can use no batch at all goes on to its end, leaving all out",
         "pool/coordinator/scheduler/fault_tracker.py",
-        "[before + now if now else 0 for before, now in zip(self._unused, left_out, strict=True)]",
-        "[0 for _ in left_out]",
+        "[before + lost if lost else 0 for before, lost in zip(self._unused, num_lost, strict=True)]",
+        "[0 for _ in num_lost]",
         BLAME,
     ),
     Mutant(
@@ -459,8 +459,8 @@ MUTANTS = (
         "reports said once only",
         "what a worker reports is said when it changes, and not again",
         "pool/worker/mailbox.py",
-        "(followed or waited_for or rung or again.due())",
-        "(followed or waited_for or rung)",
+        "is_new or is_awaited or is_woken or again.due():",
+        "is_new or is_awaited or is_woken:",
         MAILBOX,
     ),
     Mutant(
@@ -488,15 +488,15 @@ MUTANTS = (
         "orders said once only",
         "orders to workers that are lost are never made up for",
         "pool/coordinator/scheduler/scheduler.py",
-        "        self._workers.say_again()\n",
+        "        self._workers.resend_orders()\n",
         "",
     ),
     Mutant(
         "orders to the feeder said once only",
         "orders to the feeder that are lost are never made up for",
         "pool/coordinator/scheduler/scheduler.py",
-        "        self._workers.say_again()\n        self._feeder_sent = None\n",
-        "        self._workers.say_again()\n",
+        "        self._workers.resend_orders()\n        self._sent_to_feeder = None\n",
+        "        self._workers.resend_orders()\n",
     ),
     Mutant(
         "generation ignored by the feeder",
@@ -613,8 +613,8 @@ MUTANTS = (
         "half an entry",
         "a new attempt is read with the loss of the one before",
         "pool/shm/signals.py",
-        "return Finished(attempt, tuple(losses), times) if whole else Finished(0, (), times)",
-        "return Finished(attempt, tuple(losses), times)",
+        "        if checksum != _checksum(attempt, losses):\n            return FinishedBatches(0, (), times)\n",
+        "",
         SHORTCUT,
     ),
     Mutant(
@@ -635,14 +635,14 @@ MUTANTS = (
         "overwritten unread",
         "a worker that finishes two batches before anybody looks says nothing of the first",
         "pool/worker/job_queue.py",
-        "return self._end(job, Stage.FINISHED) or another or bool(absent) or not is_sound(outcomes)",
-        "return self._end(job, Stage.FINISHED) or bool(absent) or not is_sound(outcomes)",
+        "return is_awaited or follows_another or bool(absent) or not is_sound(outcomes)",
+        "return is_awaited or bool(absent) or not is_sound(outcomes)",
     ),
     Mutant(
         "nothing rung",
         "a finished batch takes the long way only",
         "pool/worker/mailbox.py",
-        "            self._shortcut.finish(job.assignment.attempt, losses, self._times)\n",
+        "            self._signals.report_finished(job.assignment.attempt, losses, self._times)\n",
         "            pass\n",
         TRACE,
     ),
@@ -659,22 +659,22 @@ MUTANTS = (
         "left out for another member",
         "a batch that is bad for one member is left out for another",
         "pool/coordinator/scheduler/scheduler.py",
-        'is not finite ({work.computed_by})", set(unsound))',
-        'is not finite ({work.computed_by})", {min(self._training)})',
+        'is not finite ({group.computed_by})", set(infinite))',
+        'is not finite ({group.computed_by})", {min(self._training)})',
     ),
     Mutant(
         "left out for all members",
         "a batch that is bad for one member is left out for all",
         "pool/coordinator/scheduler/scheduler.py",
-        'is not finite ({work.computed_by})", set(unsound))',
-        'is not finite ({work.computed_by})", using)',
+        'is not finite ({group.computed_by})", set(infinite))',
+        'is not finite ({group.computed_by})", using)',
     ),
     Mutant(
         "frozen member stepped",
         "a member that is frozen takes part in the next step",
         "pool/coordinator/scheduler/scheduler.py",
-        "self._step = StepBook(self.step, self.rules, self._frozen)\n",
-        "self._step = StepBook(self.step, self.rules)\n",
+        "self._progress = StepProgress(self.step, self.rules, self._frozen)\n",
+        "self._progress = StepProgress(self.step, self.rules)\n",
     ),
     Mutant(
         "frozen members forgotten",
@@ -686,9 +686,9 @@ MUTANTS = (
     Mutant(
         "member stepped before it is judged",
         "buckets of a member are stepped while another batch may still freeze it",
-        "pool/coordinator/scheduler/step_book.py",
-        "return len(self._batches) == 1 or all(",
-        "return True or all(",
+        "pool/coordinator/scheduler/step_progress.py",
+        "return all(self._is_finite(group",
+        "return True or all(self._is_finite(group",
     ),
     Mutant(
         "batch judged before its version",
@@ -698,10 +698,10 @@ MUTANTS = (
             if self._validation_due:
                 self._assign_validation()
                 break
-            actions += self._judge()
+            actions += self._leave_out_bad_batches()
 """,
         """\
-            actions += self._judge()
+            actions += self._leave_out_bad_batches()
             if self._validation_due:
                 self._assign_validation()
                 break
@@ -711,21 +711,21 @@ MUTANTS = (
         "all end with one",
         "a run ends with the first member that stops early",
         "pool/coordinator/scheduler/scheduler.py",
-        "self._stopped = stops == self._training",
-        "self._stopped = bool(stops)",
+        "self._stopped_early = stopping == self._training",
+        "self._stopped_early = bool(stopping)",
     ),
     Mutant(
         "stopped member trained again",
         "a coordinator's successor trains a member that has stopped with the version that it goes on from",
         "pool/coordinator/scheduler/scheduler.py",
-        "        return [self._freeze(member) for member in sorted(stops)]\n",
+        "        return [self._freeze(member) for member in sorted(stopping)]\n",
         "        return []\n",
         MEMBERS,
     ),
     Mutant(
         "plateau forgotten",
         "a coordinator's successor does not know how many validations were no better",
-        "pool/coordinator/scheduler/validation_book.py",
+        "pool/coordinator/scheduler/validation_progress.py",
         "list(plateaus) or [Plateau()]",
         "[Plateau()]",
         MEMBERS,
@@ -733,37 +733,37 @@ MUTANTS = (
     Mutant(
         "plateau of a frozen member",
         "the learning rate of a member that is trained no further is reduced",
-        "pool/coordinator/scheduler/validation_book.py",
-        "if rule is not None and member in training:",
-        "if rule is not None:",
+        "pool/coordinator/scheduler/validation_progress.py",
+        "if rule is None or member not in training:",
+        "if rule is None:",
     ),
     Mutant(
         "saved with the old rate",
         "a snapshot holds the validation that reduces the learning rate, and the rate before that",
-        "pool/coordinator/scheduler/validation_book.py",
+        "pool/coordinator/scheduler/validation_progress.py",
         """\
-        if on_plateau:
-            yield ReduceRates(validations[0].step, on_plateau)
-        yield Validated(self.known, tuple(self._plateaus))
+        if rules_on_plateau:
+            yield ReduceRates(validations[0].step, rules_on_plateau)
+        yield SaveValidation(self.validations, tuple(self._plateaus))
 """,
         """\
-        yield Validated(self.known, tuple(self._plateaus))
-        if on_plateau:
-            yield ReduceRates(validations[0].step, on_plateau)
+        yield SaveValidation(self.validations, tuple(self._plateaus))
+        if rules_on_plateau:
+            yield ReduceRates(validations[0].step, rules_on_plateau)
 """,
         MEMBERS,
     ),
     Mutant(
         "buffers of another member",
         "the buffers of a left out batch stay with the member that lost it",
-        "pool/coordinator/scheduler/step_book.py",
-        "                self._buffers_wanted.discard(member)\n                if",
+        "pool/coordinator/scheduler/step_progress.py",
+        "                self._lacks_buffers.discard(member)\n                if",
         "                if",
     ),
     Mutant(
         "frozen member computed with",
         "what a worker says of a member that is frozen by now is taken for news",
-        "pool/coordinator/scheduler/step_book.py",
+        "pool/coordinator/scheduler/step_progress.py",
         "return self._batches.get(member, ())",
         "return self._batches.get(member, self.batches)",
     ),
@@ -772,39 +772,40 @@ MUTANTS = (
         "full slots stay full",
         "a group that a lost worker had waits for a slot that only its own sum could free",
         "pool/coordinator/scheduler/scheduler.py",
-        "elif not folds and not self._make_room():",
-        "elif not folds:",
+        "elif not reductions and not self._free_last_slot():",
+        "elif not reductions:",
     ),
     Mutant(
         "given up for good",
         "a group that had to make room is not computed again",
-        "pool/coordinator/scheduler/step_book.py",
-        "        for batch in self._groups.batches(self.step, place):\n            self.losses.pop(batch, None)\n",
-        "        del place\n",
+        "pool/coordinator/scheduler/step_progress.py",
+        "        for batch in self._groups.batches(self.step, group_index):\n"
+        "            self.losses.pop(batch, None)\n",
+        "        del group_index\n",
     ),
     Mutant(
         "given up, and its slot kept",
         "the slot of a group that had to make room is nobody's",
         "pool/coordinator/scheduler/scheduler.py",
-        "        self._drop_work((self.step, max(finished)))\n        return True\n",
-        "        del self._work[self.step, max(finished)]\n        return True\n",
+        "        self._drop_group((self.step, max(finished)))\n        return True\n",
+        "        del self._assigned[self.step, max(finished)]\n        return True\n",
     ),
     # --- what a version takes over from the one before ---
     Mutant(
         "rows of a task forgotten",
         "of a version that the task has changed, only the rows that the optimizer wrote are in the next but one",
-        "pool/coordinator/update/copy_over.py",
+        "pool/coordinator/update/unchanged_rows.py",
         "        self._changed = None\n        self._changes.mark_range",
         "        self._changes.mark_range",
-        CARRYING,
+        UNCHANGED_ROWS,
     ),
     Mutant(
         "copied ahead once and for all",
         "an optimizer of torch steps from the version before the newest",
-        "pool/coordinator/update/copy_over.py",
-        "            self._memory.copy_over(version)\n        self._equal = False\n",
-        "            self._memory.copy_over(version)\n",
-        CARRYING,
+        "pool/coordinator/update/unchanged_rows.py",
+        "            self._memory.copy_unchanged(version)\n        self._equal = False\n",
+        "            self._memory.copy_unchanged(version)\n",
+        UNCHANGED_ROWS,
     ),
     # --- averages and numbered nets ---
     Mutant(
@@ -883,10 +884,10 @@ MUTANTS = (
     Mutant(
         "copies between cards that nobody has seen",
         "several devices are taken for an exchange where one was seen to work",
-        "pool/planner/card_proof.py",
+        "pool/planner/memory_sharing.py",
         "needed, record = NEEDED if copied is None else NEEDED_BY_SEVERAL, ",
         "needed, record = NEEDED, ",
-        ("pytest", "-q", "-x", "tests/pool/planner/test_card_proof.py"),
+        ("pytest", "-q", "-x", "tests/pool/planner/test_memory_sharing.py"),
     ),
     Mutant(
         "full card noted",

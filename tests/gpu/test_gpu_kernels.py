@@ -8,7 +8,7 @@ import torch
 from pool.kernels.backend import backend_of
 from pool.kernels.cuda import sparse as sparse_sums
 from pool.kernels.finite import Outcomes
-from pool.kernels.fold import Addend
+from pool.kernels.reduction import Addend
 from pool.nn.sparse_linear import SparseLinear
 from pool.optim import Adam, RangerLite
 from pool.tasks.chess.stockfish.config import ModelConfig
@@ -63,7 +63,7 @@ def test_a_step_has_the_bits_of_the_cpus(kind: type[Adam] | type[RangerLite]) ->
         optimizer = kind([parameter])
         addends = [Addend(place, gradient.to(device), None) for place, gradient in enumerate(gradients)]
         optimizer.take_norm(1.0, 4096)
-        optimizer.fold_and_step(parameter, parameter.data.clone(), addends, scale=0.25)
+        optimizer.reduce_and_step(parameter, parameter.data.clone(), addends, scale=0.25)
         found.append(parameter.data.cpu())
     assert torch.equal(*found)
 
@@ -87,8 +87,8 @@ def test_the_loss_and_its_gradient() -> None:
 
 def test_what_is_not_finite_is_found() -> None:
     outcomes = Outcomes(DEVICE, 4)
-    outcomes.begin()
-    outcomes.begin_batch()
+    outcomes.start_group()
+    outcomes.start_batch()
     broken = torch.zeros(1 << 20, device=DEVICE)
     broken[777_777] = torch.inf
     flags = [outcomes.check(gradient) for gradient in (torch.zeros_like(broken), broken)]

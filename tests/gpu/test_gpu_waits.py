@@ -7,7 +7,7 @@ import time
 import pytest
 import torch
 
-from pool.device.event_waiter import host_event
+from pool.device.event_waiter import record_host_event
 
 pytestmark = [
     pytest.mark.gpu,
@@ -24,7 +24,7 @@ def share_of_a_core(*, spins: bool) -> float:
     with stream:
         for _ in range(200):
             matrix = matrix @ matrix
-    event = host_event(stream, spins=spins)
+    event = record_host_event(stream, spins=spins)
     cpu, clock = time.thread_time(), time.perf_counter()
     event.synchronize()
     assert event.query()

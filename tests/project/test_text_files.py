@@ -15,7 +15,7 @@ from loader.chess.filters.viriformat import rules_of_file
 from loader.cli.main import main as loader
 from loader.errors import DataError
 from pool.config.load import load_config
-from pool.tasks.chess.positions import Inputs, listed_positions
+from pool.tasks.chess.positions import Inputs, read_listed_positions
 
 KINGS = "4k3/8/8/8/8/8/4P3/4K3 w - - 0 1"
 Read = Callable[[Path, Any], Any]
@@ -44,7 +44,7 @@ TEXTS: dict[str, tuple[str, str, Read]] = {
     "positions to evaluate": (
         "x.epd",
         f'{KINGS[:-4]} id "a";\n',
-        lambda path, _: [(each.fen, each.id) for each in listed_positions(path, Inputs("chess768"))],
+        lambda path, _: [(each.fen, each.id) for each in read_listed_positions(path, Inputs("chess768"))],
     ),
     "a config": (
         "x.toml",
@@ -115,4 +115,4 @@ def test_so_are_those_of_a_position_to_evaluate(tmp_path: Path) -> None:
     path = tmp_path / "x.epd"
     path.write_text(KINGS.replace("P", "П"), encoding="utf-8")
     with pytest.raises(DataError, match=r"line 1: .* no piece has the letter П"):
-        list(listed_positions(path, Inputs("chess768")))
+        list(read_listed_positions(path, Inputs("chess768")))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from loader.chess.positions.format import target_of
+from loader.chess.positions.format import target_from_name
 from loader.chess.positions.input import open_sources
 from loader.chess.tools.convert import convert
 from tests.support.paths import SAMPLE
@@ -18,7 +18,7 @@ from tests.support.runs import STOCKFISH, check, copied, run, run_well
 def settings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Three of the binpack sample for one of a compressed bulletformat file of it."""
     bullet = tmp_path_factory.mktemp("data") / "b.bf.zst"
-    convert(open_sources([SAMPLE / "validation.binpack"]), target_of(bullet), bullet)
+    convert(open_sources([SAMPLE / "validation.binpack"]), target_from_name(bullet), bullet)
     return {
         **{key: value for key, value in STOCKFISH.items() if "skip_captures" not in key},
         "data.train": [{"files": STOCKFISH["data.train"], "share": 3}, {"files": str(bullet), "share": 1}],

@@ -14,7 +14,7 @@ from pool.checkpoint.state import FOLDER, MemberState, OptimizerNumbers
 from pool.checkpoint.validations import LOWEST_LOSS, NONE, Goal, Validation
 from pool.config.load import parse_config
 from pool.config.tree import Config
-from pool.exchange.layout import prefix
+from pool.exchange.layout import member_prefix
 from pool.task.factory import build_model, make_task
 
 
@@ -35,7 +35,7 @@ def save(
     config = parse_config(tree, "test")
     members = config.members
     weights = {
-        prefix(m, len(members)) + name: tensor
+        member_prefix(m, len(members)) + name: tensor
         for m, member in enumerate(members)
         for name, tensor in weights_of(member).items()
     }

@@ -11,7 +11,7 @@ from loader.stream.interface import Cursor
 from loader.stream.schema import BatchSchema, SparseField
 from pool.config.load import parse_config
 from pool.config.tree import Config
-from pool.exchange.plan import TensorSpec, make_plan
+from pool.exchange.plan import TensorSpec, build_plan
 from pool.metrics.layout import NOTHING
 from pool.process.plan_result import Planned
 from pool.process.start import run_data
@@ -30,7 +30,7 @@ def planned(**changes: Any) -> Planned:
     """The answer of a planner; `changes`: fields that are others."""
     answer = Planned(
         schema=BatchSchema(8, (SparseField("features", 64, 4, 2),), ()),
-        plans=(make_plan([TensorSpec("bias", (), "float32", 4)], [], [512]),),
+        plans=(build_plan([TensorSpec("bias", (), "float32", 4)], [], [512]),),
         num_chunks={},
         devices=("fake:0",),
         device_names=("fake:0",),

@@ -10,11 +10,11 @@ from torch import nn
 from pool.config.load import parse_config
 from pool.config.schedule import ScheduleConfig
 from pool.config.sections import OptimizerConfig
-from pool.exchange.plan import TensorSpec, make_plan
+from pool.exchange.plan import TensorSpec, build_plan
 from pool.optim.buckets import BucketOptimizers
 
 _SGD = OptimizerConfig(name="torch.optim.SGD", args={"lr": 1.0, "momentum": 0.9})
-PLAN = make_plan([TensorSpec("w", (3,), "float32", 4)], [], [1])
+PLAN = build_plan([TensorSpec("w", (3,), "float32", 4)], [], [1])
 
 
 def scheduled(schedule: str | None, arguments: dict[str, Any]) -> BucketOptimizers:

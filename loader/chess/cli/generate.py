@@ -22,10 +22,10 @@ from loader.chess.cli.engine_options import (
     Timeout,
     UnitsPer100cp,
     check_chess,
+    choose_random_plies,
+    choose_units_per_100cp,
     describe_scores,
     parse_options,
-    plies_of,
-    units_of,
 )
 from loader.errors import UsageError
 
@@ -154,10 +154,10 @@ def generate_file(
     limits = Limits(DEFAULT_NODES if nodes is None and depth is None else nodes, depth)
     game = GameSettings(limits, opening, win, win_plies, draw, draw_plies, draw_from_ply, max_ply)
     settings = GenerateSettings(
-        EngineSettings(engine, options, units_of(format, units_per_100cp), timeout),
+        EngineSettings(engine, options, choose_units_per_100cp(format, units_per_100cp), timeout),
         positions,
         seed,
-        plies_of(random_plies, book),
+        choose_random_plies(random_plies, book),
         engines,
         append,
         book,
@@ -181,12 +181,12 @@ def _format_of(output: Path, variant: Variant) -> PositionFormat:
     """Determines the format of the output by its name. A name without an ending means binpack. Raises UsageError for a
     compressed file, and for a format that can't store all parts of a game."""
     from loader.chess.filters import CHESS960
-    from loader.chess.positions.format import BINPACK, named_format, target_of, written_formats
+    from loader.chess.positions.format import BINPACK, named_format, target_from_name, written_formats
 
     allowed = set() if variant.shows_rooks else {CHESS960}
     able = [name for name in written_formats() if allowed.issuperset(named_format(name).lacks)]
     with contextlib.suppress(UsageError):
-        target = target_of(output, None if output.suffix else BINPACK)
+        target = target_from_name(output, None if output.suffix else BINPACK)
         if target.packing is None and target.format.name in able:
             return target.format
     games = "games" if variant is variant.CHESS else f"games of {variant}"

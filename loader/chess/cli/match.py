@@ -19,14 +19,14 @@ from loader.chess.cli.engine_options import (
     RandomPlies,
     Timeout,
     check_chess,
+    choose_random_plies,
     parse_options,
-    plies_of,
 )
 from loader.command_line.json_line import json_line
 from loader.errors import InterruptedBySignalError, UsageError
 
 if TYPE_CHECKING:
-    from loader.chess.engines.match import Standing
+    from loader.chess.engines.match import MatchScore
     from loader.chess.engines.sprt import Sprt
 
 # late imports: a command loads what it uses, so that --help and mistakes are answered at once
@@ -93,7 +93,7 @@ def play_match(
     from loader.chess.cli.position_progress import position_progress
     from loader.chess.engines.engine import EngineSettings, Limits
     from loader.chess.engines.game import GameSettings
-    from loader.chess.engines.match import MatchSettings, Standing, match
+    from loader.chess.engines.match import MatchScore, MatchSettings, match
 
     players = engine or []
     if not 1 <= len(players) <= 2:
@@ -120,15 +120,15 @@ def play_match(
         games // 2,
         GameSettings(limits),
         seed,
-        plies_of(random_plies, book),
+        choose_random_plies(random_plies, book),
         book,
         threads,
         test,
     )
-    standing, exit_code = Standing(), 0
+    standing, exit_code = MatchScore(), 0
     with position_progress(games, "games") as report:
         try:
-            for standing in match(settings, report.tell):
+            for standing in match(settings, report.notify):
                 llr = f", LLR {test.llr(standing.pairs):+z.2f}" if test else ""
                 report.progress(standing.games, f"Elo {_with_error(standing)}{llr}")
         except InterruptedBySignalError as interrupted:
@@ -136,7 +136,7 @@ def play_match(
                 raise
             exit_code = interrupted.exit_code
     names = [str(nets[n]) if nets and n < len(nets) else players[n % len(players)] for n in range(2)]
-    sys.stdout.write(f"{names[0]} against {names[1]}\n{in_words(standing, test)}\n{as_json(standing, test)}")
+    sys.stdout.write(f"{names[0]} against {names[1]}\n{describe_score(standing, test)}\n{format_json(standing, test)}")
     return exit_code
 
 
@@ -155,7 +155,7 @@ def _parse_sprt(text: str) -> Sprt:
     return Sprt(elo0, elo1)
 
 
-def in_words(standing: Standing, test: Sprt | None = None) -> str:
+def describe_score(standing: MatchScore, test: Sprt | None = None) -> str:
     """Describes a standing in three lines of text, and the state of a sequential test in a fourth."""
     counts = f"{standing.wins} won, {standing.draws} drawn, {standing.losses} lost of {standing.games} games"
     pairs = ", ".join(
@@ -166,23 +166,23 @@ def in_words(standing: Standing, test: Sprt | None = None) -> str:
     return f"{words}\n{_test_in_words(standing, test)}" if test else words
 
 
-def _test_in_words(standing: Standing, test: Sprt) -> str:
+def _test_in_words(standing: MatchScore, test: Sprt) -> str:
     """Describes the state of a sequential test in one line."""
     from loader.chess.engines.sprt import LOWER, UPPER
 
-    accepted = test.accepted(standing.pairs)
-    elo = {"H0": test.elo0, "H1": test.elo1}.get(accepted or "")
-    result = "not decided" if elo is None else f"{accepted} accepted, {elo:+g} Elo"
+    accepted_hypothesis = test.accepted_hypothesis(standing.pairs)
+    elo = {"H0": test.elo0, "H1": test.elo1}.get(accepted_hypothesis or "")
+    result = "not decided" if elo is None else f"{accepted_hypothesis} accepted, {elo:+g} Elo"
     bounds = f"({LOWER:.2f}, {UPPER:.2f})"
     return f"SPRT of {test.elo0:+g} against {test.elo1:+g} Elo: LLR {test.llr(standing.pairs):+z.2f} {bounds}, {result}"
 
 
-def _with_error(standing: Standing) -> str:
+def _with_error(standing: MatchScore) -> str:
     error = f"+- {standing.elo_error:.1f}" if standing.error else "with no error known: all pairs ended alike"
     return f"{standing.elo:+.1f} {error}"
 
 
-def as_json(standing: Standing, test: Sprt | None = None) -> str:
+def format_json(standing: MatchScore, test: Sprt | None = None) -> str:
     """Returns the standing as one line of JSON. Keys about the error are omitted if there is none, and keys about the
     test without one."""
     from loader.chess.engines.sprt import LOWER, UPPER
@@ -190,9 +190,9 @@ def as_json(standing: Standing, test: Sprt | None = None) -> str:
     by_error = {"elo_error": standing.elo_error, "superiority": standing.superiority} if standing.error else {}
     by_test = {}
     if test:
-        accepted = test.accepted(standing.pairs)
+        accepted_hypothesis = test.accepted_hypothesis(standing.pairs)
         bounds = {"elo0": test.elo0, "elo1": test.elo1, "lower": LOWER, "upper": UPPER}
-        by_test = {"llr": test.llr(standing.pairs), "sprt": {**bounds, "accepted": accepted}}
+        by_test = {"llr": test.llr(standing.pairs), "sprt": {**bounds, "accepted": accepted_hypothesis}}
     return json_line(
         {
             "elo": standing.elo,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 LINE_SECONDS = 10.0
 
 
-class Rate:
+class RateMeter:
     """Measures the rate of a command in positions a second (or in the noun `what` a second), from the first call of
     `update` on."""
 
@@ -38,10 +38,12 @@ class Rate:
         if seconds <= 0 or made <= 0:
             return counts
         rate = made / seconds
-        return f"{counts}, {rate:,.{0 if rate >= 10 else 1}f}/s, {duration((self._total - positions) / rate)} left"
+        return (
+            f"{counts}, {rate:,.{0 if rate >= 10 else 1}f}/s, {format_duration((self._total - positions) / rate)} left"
+        )
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Formats seconds as hours, minutes and seconds, as 1:02:03."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
@@ -52,7 +54,7 @@ class LineReport:
     """A progress report that writes a line every LINE_SECONDS."""
 
     def __init__(self, total: int, clock: Callable[[], float] = time.monotonic, what: str = "positions") -> None:
-        self._rate = Rate(total, clock, what)
+        self._rate = RateMeter(total, clock, what)
         self._clock = clock
         self._next = clock() + LINE_SECONDS
 
@@ -61,9 +63,9 @@ class LineReport:
         text = self._rate.update(positions, more)
         if self._clock() >= self._next:
             self._next = self._clock() + LINE_SECONDS
-            self.tell(text)
+            self.notify(text)
 
-    def tell(self, line: str) -> None:
+    def notify(self, line: str) -> None:
         """Writes a message."""
         sys.stderr.write(f"loader: {line}\n")
 
@@ -73,14 +75,14 @@ class BarReport:
 
     def __init__(self, bar: Progress, total: int, what: str) -> None:
         self._bar = bar
-        self._rate = Rate(total, what=what)
+        self._rate = RateMeter(total, what=what)
         self._task = bar.add_task("", total=total)
 
     def progress(self, positions: int, more: str = "") -> None:
         """Redraws the bar."""
         self._bar.update(self._task, completed=positions, description=self._rate.update(positions, more))
 
-    def tell(self, line: str) -> None:
+    def notify(self, line: str) -> None:
         """Writes a message above the bar."""
         self._bar.console.print(f"loader: {line}", markup=False, highlight=False)
 

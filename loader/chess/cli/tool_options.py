@@ -15,10 +15,11 @@ from loader.cli.amounts import parse_bytes
 from loader.errors import UsageError
 
 if TYPE_CHECKING:
-    from loader.chess.positions.file import BadDataRule
+    from loader.chess.positions.file import BadDataPolicy
     from loader.chess.positions.format import PositionFormat, Target
-    from loader.chess.positions.input import Source, Tick
+    from loader.chess.positions.input import Source
     from loader.files.pipes import OutputPipe
+    from loader.formats.format import OnProgress
 
 # late imports: a command loads what it uses, so that --help and mistakes are answered at once
 
@@ -76,49 +77,55 @@ OnBadData = Annotated[
 
 
 @contextmanager
-def working(title: str, sources: Sequence[Source] = ()) -> Iterator[Tick]:
-    """Shows progress as `interruptible_progress`. At the end reports what was changed and left out of the sources."""
-    from loader.cli.terminal import interruptible_progress
+def show_progress(title: str, sources: Sequence[Source] = ()) -> Iterator[OnProgress]:
+    """Shows the progress of a command as `show_interruptible_progress`. At the end reports what was changed and left
+    out."""
+    from loader.cli.terminal import show_interruptible_progress
 
-    with interruptible_progress(title, sources) as tick:
-        yield tick
-    _say_changes(sources)
+    with show_interruptible_progress(title, sources) as on_progress:
+        yield on_progress
+    _report_changes(sources)
 
 
-def _say_changes(sources: Sequence[Source]) -> None:
+def _report_changes(sources: Sequence[Source]) -> None:
     """Reports on stderr how many positions were changed while they were written, and what was left out."""
     if not sources:
         return
-    from loader.chess.positions.input import changes_of, left_out_of_all
+    from loader.chess.positions.input import sum_changes, sum_left_out
 
-    for change, positions in sorted(changes_of(sources).items()):
-        sys.stderr.write(f"loader: {change}: {positions:,} {'position' if positions == 1 else 'positions'}\n")
-    for kind in left_out_of_all(sources):
+    for change, positions in sorted(sum_changes(sources).items()):
+        noun = "position" if positions == 1 else "positions"
+        sys.stderr.write(f"loader: {change}: {positions:,} {noun}\n")
+    for kind in sum_left_out(sources):
         sys.stderr.write(f"loader: {kind.describe('positions')}\n")
 
 
-def rule_of(on_bad_data: BadData) -> BadDataRule:
-    """Returns the rule for bad data that --on-bad-data stands for. All positions are checked for legality."""
-    from loader.chess.positions.file import BadDataRule
+def parse_bad_data_policy(on_bad_data: BadData) -> BadDataPolicy:
+    """Returns the policy that --on-bad-data stands for. All positions are checked for legality."""
+    from loader.chess.positions.file import BadDataPolicy
 
-    return BadDataRule(on_bad_data.value, every=True)
+    return BadDataPolicy(on_bad_data.value, every=True)
 
 
-def prepared(sources: Sequence[Source], target: PositionFormat, *, lossy: bool, keeps_scores: bool = True) -> None:
+def report_conversion(
+    sources: Sequence[Source], target: PositionFormat, *, lossy: bool, keeps_scores: bool = True
+) -> None:
     """Reports on stderr what the target format loses and makes up, and scores whose unit is not the usual one there.
     Raises UsageError if something is lost and `lossy` is not set.
 
     `keeps_scores` says that scores are written with their numbers unchanged.
     """
-    from loader.chess.tools.convert import change_of
+    from loader.chess.tools.convert import check_conversion
 
-    change = change_of(sources, target, lossy=lossy)
-    if change.lost:
-        sys.stderr.write(f"loader: left out, {target.name} has no room for it: {', '.join(change.lost)}\n")
-    if change.made_up:
-        sys.stderr.write(f"loader: not known, written as if there were none: {', '.join(change.made_up)}\n")
-    others = {source.format.name: source.format.score_unit for source in sources}
-    for name, unit in others.items() if keeps_scores else ():
+    effects = check_conversion(sources, target, lossy=lossy)
+    if effects.lost:
+        sys.stderr.write(f"loader: left out, {target.name} has no room for it: {', '.join(effects.lost)}\n")
+    if effects.made_up:
+        sys.stderr.write(f"loader: not known, written as if there were none: {', '.join(effects.made_up)}\n")
+    if not keeps_scores:
+        return
+    score_units = {source.format.name: source.format.score_unit for source in sources}
+    for name, unit in score_units.items():
         if unit != target.score_unit:
             sys.stderr.write(
                 f"loader: scores keep their numbers: {unit} of {name}, and usual in {target.name} are "
@@ -126,33 +133,35 @@ def prepared(sources: Sequence[Source], target: PositionFormat, *, lossy: bool, 
             )
 
 
-def output_of(path: Path | None) -> Path | OutputPipe:
-    """Returns the output that the user has named: the path of a file, or an open pipe. Raises OSError."""
-    from loader.files.pipes import output_pipe
+def open_output(path: Path | None) -> Path | OutputPipe:
+    """Opens the output that the user has named, if it is a pipe. Returns the pipe, or the path of a file. Raises
+    OSError."""
+    from loader.files.pipes import open_output_pipe
 
-    if pipe := output_pipe(path):
+    pipe = open_output_pipe(path)
+    if pipe is not None:
         return pipe
     assert path is not None
     return path
 
 
-def file_target(output: Path, to: str | None) -> Target:
+def choose_file_target(output: Path, to: str | None) -> Target:
     """Determines format and compression of an output by its name and --to. Raises UsageError, also for a pipe."""
-    from loader.chess.positions.format import target_of
+    from loader.chess.positions.format import target_from_name
     from loader.files.pipes import is_stream
 
     if is_stream(output):
         raise UsageError(f"{output}: is no file, and this command writes one: write it, then loader convert FILE -o -")
-    return target_of(output, to)
+    return target_from_name(output, to)
 
 
-def target_for(sources: Sequence[Source], output: Path | OutputPipe, to: str | None) -> Target:
+def choose_target(sources: Sequence[Source], output: Path | OutputPipe, to: str | None) -> Target:
     """Determines the format of an output: for a file by its name and --to, for a pipe by --to or else that of the
     inputs. Raises UsageError."""
-    from loader.chess.positions.format import Target, target_of, written_format
+    from loader.chess.positions.format import Target, target_from_name, written_format
 
     if isinstance(output, Path):
-        return target_of(output, to)
+        return target_from_name(output, to)
     formats = list(dict.fromkeys(source.format for source in sources))
     if to is None and len(formats) > 1:
         raise UsageError(
@@ -164,11 +173,11 @@ def target_for(sources: Sequence[Source], output: Path | OutputPipe, to: str | N
     return Target(format)
 
 
-def memory_of(text: str) -> int:
+def parse_memory(text: str) -> int:
     """Parses --memory. Returns bytes. Raises UsageError if they are fewer than 64 MiB."""
     from loader.chess.tools.external_sort.memory import SMALLEST_MEMORY
 
-    allowed = parse_bytes(text, "--memory")
-    if allowed < SMALLEST_MEMORY:
+    memory = parse_bytes(text, "--memory")
+    if memory < SMALLEST_MEMORY:
         raise UsageError(f"--memory: {text} is less than {SMALLEST_MEMORY >> 20}MiB")
-    return allowed
+    return memory

@@ -15,7 +15,7 @@ import chess.pgn
 
 from loader import _native
 from loader.errors import DataError
-from loader.files.text import text_of
+from loader.files.text import decode_text
 from loader.files.user_file import read_user_file
 
 
@@ -46,7 +46,7 @@ class Book:
         invalid, if its game is over, or if it is at ply `max_ply` or later."""
         for number, line in enumerate(self.lines):
             try:
-                fault = why_no_opening(self.board(number, chess960=chess960), max_ply)
+                fault = find_opening_problem(self.board(number, chess960=chess960), max_ply)
             except ValueError as error:
                 fault = str(error)
             if fault:
@@ -61,13 +61,13 @@ def read_book(path: Path) -> Book:
     """
     try:
         content = read_user_file(path)
-        text = text_of(content, latin=True)
+        text = decode_text(content, latin=True)
     except OSError as error:
         raise DataError(path, error.strerror or str(error)) from None
     except ValueError as error:
         raise DataError(path, str(error)) from None
     pgn = path.suffix.lower() == ".pgn" or text.lstrip().startswith("[")
-    everything = list(positions_of_pgn(path, text) if pgn else positions_of_epd(text))
+    everything = list(read_pgn_positions(path, text) if pgn else read_epd_positions(text))
     starts = [(line, position) for line, position in everything if position is not None]
     if not starts:
         raise DataError(path, "holds no positions")
@@ -75,7 +75,7 @@ def read_book(path: Path) -> Book:
     return Book(path, hashlib.sha256(content).hexdigest(), positions, lines, len(everything) - len(starts))
 
 
-def positions_of_epd(text: str) -> Iterator[tuple[int, str]]:
+def read_epd_positions(text: str) -> Iterator[tuple[int, str]]:
     """Yields number and text of each line, without empty lines and those that begin with #."""
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip() and not line.lstrip().startswith("#"):
@@ -92,10 +92,10 @@ def parse_position(text: str) -> chess.Board:
     return board
 
 
-def positions_of_pgn(path: Path, text: str) -> Iterator[tuple[int, str | None]]:
+def read_pgn_positions(path: Path, text: str) -> Iterator[tuple[int, str | None]]:
     """Yields for each game of a PGN text the line in which it begins, and its last position as a FEN. The position is
     None for a game without moves that starts at the usual position. Raises DataError."""
-    for begin, lines in games_of_pgn(path, text):
+    for begin, lines in split_pgn_games(path, text):
         game = chess.pgn.read_game(io.StringIO(_with_known_variant(path, begin, lines)), Visitor=_QuietBuilder)
         if game is None:
             continue
@@ -117,7 +117,7 @@ def _with_known_variant(path: Path, begin: int, lines: str) -> str:
     return f"{lines[: found.start(1)]}{'Chess960' if is_chess960 else 'Standard'}{lines[found.end(1) :]}"
 
 
-def games_of_pgn(path: Path, text: str) -> Iterator[tuple[int, str]]:
+def split_pgn_games(path: Path, text: str) -> Iterator[tuple[int, str]]:
     """Splits a PGN text into games. Yields for each game the line in which it begins, and its text as python-chess
     expects it, with one empty line, between tags and moves.
 
@@ -180,7 +180,7 @@ class _QuietBuilder(chess.pgn.GameBuilder[chess.pgn.Game]):
         self.game.errors.append(error)
 
 
-def why_no_opening(board: chess.Board, max_ply: int) -> str:
+def find_opening_problem(board: chess.Board, max_ply: int) -> str:
     """Returns the reason why no game can begin at a position, or an empty text if one can."""
     if not board.is_valid():
         chess960 = board.copy(stack=False)

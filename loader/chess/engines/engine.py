@@ -16,7 +16,15 @@ from types import TracebackType
 from typing import Self
 
 from loader.chess.engines.line_process import Deadline, LineProcess
-from loader.chess.engines.uci import Info, Option, internal_score, parse_complaint, parse_info, parse_option, setoption
+from loader.chess.engines.uci import (
+    Info,
+    Option,
+    format_setoption,
+    internal_score,
+    parse_complaint,
+    parse_info,
+    parse_option,
+)
 from loader.errors import EngineError, EngineStartError, UsageError
 from loader.files.journal import Settings
 
@@ -37,15 +45,15 @@ class EngineSettings:
         """Returns all settings on which a score depends, by the names of the options. Files (program, networks) are
         identified by their content. The timeout is not among them."""
         program = shutil.which(self.program) or self.program
-        options = [f"{name}={value}{digest_of(value)}" for name, value in sorted(self.options)]
+        options = [f"{name}={value}{file_digest(value)}" for name, value in sorted(self.options)]
         return {
-            "--engine": f"{Path(program).name}{digest_of(program)}",
+            "--engine": f"{Path(program).name}{file_digest(program)}",
             "--option": ", ".join(options) or None,
             "--units-per-100cp": self.units_per_100cp,
         }
 
 
-def digest_of(value: str) -> str:
+def file_digest(value: str) -> str:
     """Returns " (sha256 ...)" with the digest of a file's content, if `value` is the path of a readable file, as of a
     program or a network, else an empty text."""
     try:
@@ -99,7 +107,7 @@ class Engine:
         self._settings = settings
         self._process = LineProcess(settings.program, stop)
         try:
-            self._set_options(self._shake_hands())
+            self._set_options(self._exchange_uci())
         except BaseException:
             self.close()
             raise
@@ -150,7 +158,7 @@ class Engine:
         """Kills the engine's process without waiting for an answer."""
         self._process.close()
 
-    def _shake_hands(self) -> list[Option]:
+    def _exchange_uci(self) -> list[Option]:
         """Sends `uci`, and returns the options that the engine offers. Sets `name`."""
         offered = []
         deadline = self._send("uci")
@@ -169,9 +177,9 @@ class Engine:
         lines = []
         for name, value in DEFAULTS.items():
             with contextlib.suppress(ValueError):
-                lines += [setoption(offered, name, value)] if name.lower() not in given else []
+                lines += [format_setoption(offered, name, value)] if name.lower() not in given else []
         try:
-            lines += [setoption(offered, *each) for each in self._settings.options]
+            lines += [format_setoption(offered, *each) for each in self._settings.options]
         except ValueError as error:
             raise UsageError(f"{self._settings.program}: {error}") from None
         answers = self._ready("\n".join(lines) if lines else "")

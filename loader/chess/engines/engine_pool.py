@@ -18,7 +18,7 @@ from loader.files.interruption import Interruption
 
 TRIES = 2  # attempts at a task, because an engine may crash by chance
 START = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"
-AHEAD = 4  # tasks for each thread that may be started before the oldest one is done
+TASKS_PER_THREAD = 4  # tasks for each thread that may be started before the oldest one is done
 
 T = TypeVar("T")
 
@@ -104,7 +104,7 @@ class EnginePool(Generic[T]):
         """Yields number and result of task `first` and of all later tasks, in order and without end. Can be called
         once. `check` is called before each result and after `wake`, and ends the work by raising an exception."""
         done: dict[int, T] = {}
-        for number in range(first, first + AHEAD * len(self._threads)):
+        for number in range(first, first + TASKS_PER_THREAD * len(self._threads)):
             self._numbers.put(number)
         for number in itertools.count(first):
             check()
@@ -117,7 +117,7 @@ class EnginePool(Generic[T]):
                     case finished, result:
                         done[finished] = result
             yield number, done.pop(number)
-            self._numbers.put(number + AHEAD * len(self._threads))
+            self._numbers.put(number + TASKS_PER_THREAD * len(self._threads))
 
     def _end(self) -> None:
         """Stops all engines and waits for their threads."""
@@ -144,11 +144,11 @@ class EnginePool(Generic[T]):
             engines.close()
 
 
-def try_engine(
-    settings: EngineSettings, limits: Limits, interruption: Interruption, tell: Callable[[str], object]
+def check_engine(
+    settings: EngineSettings, limits: Limits, interruption: Interruption, notify: Callable[[str], object]
 ) -> None:
     """Starts one engine and lets it search the start position, so that an unknown option or a missing network is
-    reported once, before many engines are started. Warns through `tell` if the engine does not keep its search
+    reported once, before many engines are started. Warns through `notify` if the engine does not keep its search
     limits."""
     asked = _trial_limits(limits)
     try:
@@ -163,7 +163,7 @@ def try_engine(
         interruption.check()
         return
     if problem := _limit_problem(asked, search):
-        tell(f"warning: {settings.program}: {problem}: its scores and games are not those that the limit promises")
+        notify(f"warning: {settings.program}: {problem}: its scores and games are not those that the limit promises")
 
 
 def _trial_limits(limits: Limits) -> Limits:

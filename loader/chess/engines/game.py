@@ -46,7 +46,7 @@ class GameSettings:
 
 
 @dataclass(frozen=True)
-class Played:
+class PlayedPosition:
     """A position of a game with the engine's move and score, recorded before the result is known."""
 
     fen: str
@@ -56,28 +56,28 @@ class Played:
     white_to_move: bool
 
 
-def adjudicate(played: list[Played], settings: GameSettings) -> int | None:
+def adjudicate(played: list[PlayedPosition], settings: GameSettings) -> int | None:
     """Ends a game early by its scores or its length. Returns the result for White (1, 0 or -1), or None if the game
     goes on."""
     last = played[-1]
-    decisive = white_scores(played, settings.win_plies)
+    decisive = last_white_scores(played, settings.win_plies)
     if decisive and min(decisive) >= settings.win_score:
         return 1
     if decisive and max(decisive) <= -settings.win_score:
         return -1
-    level = white_scores(played, settings.draw_plies)
+    level = last_white_scores(played, settings.draw_plies)
     drawn = bool(level) and max(map(abs, level)) <= settings.draw_score and last.ply >= settings.draw_from_ply
     return 0 if drawn or last.ply >= settings.max_ply else None
 
 
-def white_scores(played: list[Played], plies: int) -> list[int]:
+def last_white_scores(played: list[PlayedPosition], plies: int) -> list[int]:
     """Returns the last `plies` scores of a game from White's point of view, without plies that have no score. Returns
     an empty list if there are fewer."""
     scores = [one.score if one.white_to_move else -one.score for one in played if one.score is not None]
     return scores[-plies:] if 0 < plies <= len(scores) else []
 
 
-def result_by_rules(board: chess.Board, seen: Counter[str]) -> int | None:
+def find_result_by_rules(board: chess.Board, seen: Counter[str]) -> int | None:
     """Returns the result for White (1, 0 or -1) if the game is over by the rules, else None. A position that occurred
     three times (`seen`) is a draw."""
     if not any(board.generate_legal_moves()):
@@ -92,8 +92,8 @@ def play_game(player: Player, settings: GameSettings, openings: Iterable[chess.B
 
     Raises EngineError, also if no opening is balanced and for an illegal move.
     """
-    opening = fair_opening(player, settings, openings)
-    played, result = play_on(player, player, settings, opening)
+    opening = find_balanced_opening(player, settings, openings)
+    played, result = play_to_end(player, player, settings, opening)
     return [
         Entry(
             one.fen,
@@ -106,35 +106,37 @@ def play_game(player: Player, settings: GameSettings, openings: Iterable[chess.B
     ]
 
 
-def fair_opening(player: Player, settings: GameSettings, openings: Iterable[chess.Board]) -> chess.Board:
+def find_balanced_opening(player: Player, settings: GameSettings, openings: Iterable[chess.Board]) -> chess.Board:
     """Returns the first opening whose score is within `opening_score` for both sides, or has no score. Raises
     EngineError if there is none."""
     player.new_game()
     for opening in openings:
-        score = player.search(fen_of(opening), [], settings.limits).score
+        score = player.search(format_fen(opening), [], settings.limits).score
         if score is None or abs(score) <= settings.opening_score:  # without a score the opening is played
             return opening
     raise player.fault(f"no opening has a score within {settings.opening_score}")
 
 
-def play_on(white: Player, black: Player, settings: GameSettings, board: chess.Board) -> tuple[list[Played], int]:
+def play_to_end(
+    white: Player, black: Player, settings: GameSettings, board: chess.Board
+) -> tuple[list[PlayedPosition], int]:
     """Plays a new game from `board` to its end. Returns the recorded positions and the result for White."""
     for each in (white, black):
         each.new_game()
-    start = fen_of(board)
+    start = format_fen(board)
     moves: list[str] = []
-    played: list[Played] = []
+    played: list[PlayedPosition] = []
     seen: Counter[str] = Counter()
     while True:
-        fen = fen_of(board)
+        fen = format_fen(board)
         seen[fen.rsplit(" ", 2)[0]] += 1
-        result = result_by_rules(board, seen)
+        result = find_result_by_rules(board, seen)
         if result is not None:
             return played, result
         player = white if board.turn == chess.WHITE else black
         found = player.search(start, moves, settings.limits)
-        move = legal_move(player, board, found.move)
-        played.append(Played(fen, move.uci(), found.score, board.ply(), board.turn == chess.WHITE))
+        move = parse_legal_move(player, board, found.move)
+        played.append(PlayedPosition(fen, move.uci(), found.score, board.ply(), board.turn == chess.WHITE))
         result = adjudicate(played, settings)
         if result is not None:
             return played, result
@@ -142,12 +144,12 @@ def play_on(white: Player, black: Player, settings: GameSettings, board: chess.B
         board.push(move)
 
 
-def fen_of(board: chess.Board) -> str:
+def format_fen(board: chess.Board) -> str:
     """Returns the position as a FEN. Castling rights of Chess960 are written as files of rooks."""
     return board.shredder_fen() if board.chess960 else board.fen()
 
 
-def legal_move(player: Player, board: chess.Board, text: str | None) -> chess.Move:
+def parse_legal_move(player: Player, board: chess.Board, text: str | None) -> chess.Move:
     """Parses the move of an engine. Raises EngineError if the engine made no move or an illegal one."""
     try:
         move = chess.Move.null() if text is None else board.parse_uci(text)

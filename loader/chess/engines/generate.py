@@ -16,18 +16,18 @@ from typing import Any, Protocol
 
 from loader import _native
 from loader.chess.engines.book import Book, read_book
-from loader.chess.engines.engine_pool import Attempt, EnginePool, try_engine
+from loader.chess.engines.engine_pool import Attempt, EnginePool, check_engine
 from loader.chess.engines.game import play_game
 from loader.chess.engines.opening import Openings
 from loader.chess.engines.selfplay_settings import GenerateSettings
 from loader.chess.positions.entry import Entry
-from loader.chess.positions.file import fault_behind, raise_fault
+from loader.chess.positions.file import fault_of_walk, raise_fault
 from loader.chess.positions.format import named_format
 from loader.chess.positions.games_writer import encode, rechunk
 from loader.errors import EngineError, InterruptedBySignalError, UsageError
 from loader.files.delivery import APPENDED_AT, deliver_appended, deliver_new, is_delivered
-from loader.files.interruption import Interruption, interruptible
-from loader.files.work_file import WorkFile, is_begun
+from loader.files.interruption import Interruption, record_stop_signals
+from loader.files.work_file import WorkFile, has_unfinished_work
 
 Game = Attempt[list[Entry]]
 
@@ -41,17 +41,17 @@ DROPPED_BEFORE = "dropped before this"  # numbers of the games dropped just befo
 AFTER = "after"  # with --append: size of the file in bytes when the work began
 
 
-class Report(Protocol):
+class ProgressReport(Protocol):
     """The progress display of `loader generate`."""
 
     def progress(self, positions: int, more: str) -> None:
         """Shows the number of positions that are in the file now, and a text with more numbers."""
 
-    def tell(self, line: str) -> None:
+    def notify(self, line: str) -> None:
         """Shows a message while the work goes on."""
 
 
-def generate(settings: GenerateSettings, out: Path, report: Report) -> dict[str, Any]:
+def generate(settings: GenerateSettings, out: Path, report: ProgressReport) -> dict[str, Any]:
     """Plays games until `out` has all positions, or continues an interrupted work. Returns the last state of the work,
     a dict with the keys defined in this module (GAMES, POSITIONS, ...).
 
@@ -59,12 +59,12 @@ def generate(settings: GenerateSettings, out: Path, report: Report) -> dict[str,
     continued. Raises EngineError if the engine can't be used, or if FAILURES games in a row are dropped. Raises
     InterruptedBySignalError, DataError, OSError.
     """
-    if not settings.append and not is_begun(out):
+    if not settings.append and not has_unfinished_work(out):
         refuse_existing(out)
     book = None if settings.book is None else read_book(settings.book)
     if book is not None and book.empty:
-        report.tell(f"{book.path}: left out, without a move: {book.empty:,} of its games")
-    start = {GAMES: 0, POSITIONS: 0, DROPPED: 0, AFTER: size_of(out) if settings.append else 0}
+        report.notify(f"{book.path}: left out, without a move: {book.empty:,} of its games")
+    start = {GAMES: 0, POSITIONS: 0, DROPPED: 0, AFTER: file_size(out) if settings.append else 0}
     with WorkFile(out, settings.identity(book), start) as work:
         if is_delivered(work, partial(rechunk, work.part, settings.format)):
             work.remove()
@@ -72,7 +72,7 @@ def generate(settings: GenerateSettings, out: Path, report: Report) -> dict[str,
         refuse_output(settings, work)
         if book is not None and not work.state[GAMES]:
             book.check(settings.game.max_ply, chess960=settings.variant.shows_rooks)
-        with interruptible() as interruption, work_left(settings, work):
+        with record_stop_signals() as interruption, note_kept_games(settings, work):
             play(settings, book, work, report, interruption)
             deliver(settings, work, interruption)
     return work.state
@@ -98,17 +98,17 @@ def check_appendable(path: Path, format: str) -> None:
     format, OSError if the file can't be written."""
     file = _native.open_entries(named_format(format).codec, path)
     if file.num_chunks:  # bytes that are no chunk count as the last chunk
-        raise_fault(fault_behind(_native.ChunkWalk(file, file.num_chunks - 1)))
+        raise_fault(fault_of_walk(_native.ChunkWalk(file, file.num_chunks - 1)))
     os.close(os.open(path, os.O_RDWR | os.O_CLOEXEC))
 
 
-def size_of(path: Path) -> int:
+def file_size(path: Path) -> int:
     """Returns the size of a file in bytes, or 0 if there is none."""
     return path.stat().st_size if path.exists() else 0
 
 
 @contextmanager
-def work_left(settings: GenerateSettings, work: WorkFile) -> Iterator[None]:
+def note_kept_games(settings: GenerateSettings, work: WorkFile) -> Iterator[None]:
     """Adds a note to an error or signal that ends the command: how many positions and games are kept."""
     try:
         yield
@@ -128,27 +128,29 @@ def openings(settings: GenerateSettings, book: Book | None, after: int) -> Openi
 
 
 def play(
-    settings: GenerateSettings, book: Book | None, work: WorkFile, report: Report, interruption: Interruption
+    settings: GenerateSettings, book: Book | None, work: WorkFile, report: ProgressReport, interruption: Interruption
 ) -> None:
     """Plays games until the work file has all positions, and reports progress."""
     report.progress(work.state[POSITIONS], f"{work.state[GAMES]:,} games")
     if work.state[POSITIONS] >= settings.positions:
         return
-    try_engine(settings.engine, settings.game.limits, interruption, report.tell)
+    check_engine(settings.engine, settings.game.limits, interruption, report.notify)
     starts = openings(settings, book, work.state[AFTER])
     with EnginePool(
         [settings.engine],
         settings.engines,
         "--engines",
-        lambda engine, number: engine.attempt(lambda each: play_game(each, settings.game, starts.of_game(number))),
+        lambda engine, number: engine.attempt(
+            lambda each: play_game(each, settings.game, starts.openings_of_game(number))
+        ),
     ) as pool:
         interruption.wake = pool.wake
         dropped: list[int] = []
         for number, game in pool.results(work.state[GAMES], interruption.check):
-            tell_faults(number, game, report)
+            report_faults(number, game, report)
             if game.value is None:
                 dropped.append(number)
-                give_up_after(dropped, game)
+                refuse_failures(dropped, game)
                 continue
             record(work, number, game.value, dropped, settings)
             dropped = []
@@ -173,15 +175,15 @@ def record(work: WorkFile, number: int, game: list[Entry], dropped: list[int], s
     work.commit(encoded, state)
 
 
-def tell_faults(number: int, game: Game, report: Report) -> None:
+def report_faults(number: int, game: Game, report: ProgressReport) -> None:
     """Reports the faults of the engine in a game, and whether the game is dropped."""
     for fault in game.faults:
-        report.tell(f"game {number}: {fault}; the engine is started again")
+        report.notify(f"game {number}: {fault}; the engine is started again")
     if game.value is None:
-        report.tell(f"game {number} is dropped")
+        report.notify(f"game {number} is dropped")
 
 
-def give_up_after(dropped: list[int], last: Game) -> None:
+def refuse_failures(dropped: list[int], last: Game) -> None:
     """Ends the command after FAILURES failed games in a row. Raises EngineError with the last fault. These games are
     not recorded, so that they are played again when the command continues, perhaps with the cause removed."""
     if len(dropped) == FAILURES:

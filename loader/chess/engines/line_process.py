@@ -33,7 +33,7 @@ class Deadline:
         self.seconds = seconds
         self._end = time.monotonic() + seconds
 
-    def left(self) -> float:
+    def remaining(self) -> float:
         """Returns the seconds until the deadline, at least 0."""
         return max(0.0, self._end - time.monotonic())
 
@@ -123,8 +123,8 @@ class LineProcess:
     def _wait(self, deadline: Deadline, otherwise: str) -> None:
         """Waits until the program has written something or can be written to, and reads what it wrote. Raises
         EngineError with the text `otherwise` at the deadline."""
-        left = deadline.left()
-        ready = [descriptor for descriptor, _ in self._poll.poll(left * MILLISECONDS)] if left else []
+        remaining = deadline.remaining()
+        ready = [descriptor for descriptor, _ in self._poll.poll(remaining * MILLISECONDS)] if remaining else []
         if not ready:
             raise self.fault(f"{otherwise} within {deadline.seconds:g} s")
         if self._stop in ready:

@@ -11,12 +11,12 @@ from statistics import NormalDist
 
 from loader.chess.engines.book import read_book
 from loader.chess.engines.engine import Engine, EngineSettings
-from loader.chess.engines.engine_pool import EnginePool, try_engine
-from loader.chess.engines.game import GameSettings, fair_opening, play_on
+from loader.chess.engines.engine_pool import EnginePool, check_engine
+from loader.chess.engines.game import GameSettings, find_balanced_opening, play_to_end
 from loader.chess.engines.opening import Openings
 from loader.chess.engines.sprt import Sprt
 from loader.errors import EngineError, UsageError
-from loader.files.interruption import interruptible
+from loader.files.interruption import record_stop_signals
 
 _SURE = NormalDist().inv_cdf(0.975)  # half the width of the 95 % interval, in standard deviations
 
@@ -36,7 +36,7 @@ class MatchSettings:
 
 
 @dataclass(frozen=True)
-class Standing:
+class MatchScore:
     """The results of a match so far, from the first engine's point of view."""
 
     wins: int = 0
@@ -44,13 +44,13 @@ class Standing:
     losses: int = 0
     pairs: tuple[int, ...] = (0, 0, 0, 0, 0)  # number of pairs with 0, 1/2, 1, 3/2 and 2 points
 
-    def after(self, results: Sequence[int]) -> Standing:
+    def after(self, results: Sequence[int]) -> MatchScore:
         """Returns the standing after one more pair of games, given their results: 1, 0 or -1 each."""
         pairs = list(self.pairs)
         pairs[sum(results) + 2] += 1
         counts = (results.count(result) for result in (1, 0, -1))
         wins, draws, losses = (a + b for a, b in zip((self.wins, self.draws, self.losses), counts, strict=True))
-        return Standing(wins, draws, losses, tuple(pairs))
+        return MatchScore(wins, draws, losses, tuple(pairs))
 
     @property
     def games(self) -> int:
@@ -96,13 +96,13 @@ class Standing:
         return 400 * math.log10(kept / (1 - kept))
 
 
-def match(settings: MatchSettings, tell: Callable[[str], object]) -> Iterator[Standing]:
+def match(settings: MatchSettings, notify: Callable[[str], object]) -> Iterator[MatchScore]:
     """Plays a match, and yields the standing after each pair of games, in the order of the openings. So a sequential
     test ends the match after the same pair, whichever games finish first.
 
-    Reports an engine that was started again to `tell`. Raises EngineError if an engine can't be used, or fails twice in
-    the same pair. Raises UsageError for an option that an engine does not have, and for a book with fewer openings than
-    pairs if no random plies make games differ. Raises InterruptedBySignalError, and DataError for a faulty book.
+    Reports an engine that was started again to `notify`. Raises EngineError if an engine can't be used, or fails twice
+    in the same pair. Raises UsageError for an option that an engine does not have, and for a book with fewer openings
+    than pairs if no random plies make games differ. Raises InterruptedBySignalError, and DataError for a faulty book.
     """
     book = None if settings.book is None else read_book(settings.book)
     if book is not None:
@@ -116,27 +116,29 @@ def match(settings: MatchSettings, tell: Callable[[str], object]) -> Iterator[St
 
     def pair(number: int) -> Callable[[Engine, Engine], list[int]]:
         def play(first: Engine, second: Engine) -> list[int]:
-            opening = fair_opening(first, settings.game, openings.of_game(number))
-            _, as_white = play_on(first, second, settings.game, opening.copy())
-            _, as_black = play_on(second, first, settings.game, opening.copy())
+            opening = find_balanced_opening(first, settings.game, openings.openings_of_game(number))
+            _, as_white = play_to_end(first, second, settings.game, opening.copy())
+            _, as_black = play_to_end(second, first, settings.game, opening.copy())
             return [as_white, -as_black]
 
         return play
 
-    with interruptible() as interruption:
+    with record_stop_signals() as interruption:
         for engine in settings.engines:
-            try_engine(engine, settings.game.limits, interruption, tell)
-        standing = Standing()
+            check_engine(engine, settings.game.limits, interruption, notify)
+        standing = MatchScore()
         with EnginePool(
             settings.engines, settings.threads, "--threads", lambda engines, n: engines.attempt(pair(n))
         ) as pool:
             interruption.wake = pool.wake
             for number, played in pool.results(0, interruption.check):
                 for fault in played.faults:
-                    tell(f"games {2 * number + 1} and {2 * number + 2}: {fault}; the engines are started again")
+                    notify(f"games {2 * number + 1} and {2 * number + 2}: {fault}; the engines are started again")
                 if played.value is None:
                     raise EngineError(f"these games failed twice, at last with: {played.faults[-1]}")
                 standing = standing.after(played.value)
                 yield standing
-                if number + 1 == settings.pairs or (settings.sprt and settings.sprt.accepted(standing.pairs)):
+                if number + 1 == settings.pairs or (
+                    settings.sprt and settings.sprt.accepted_hypothesis(standing.pairs)
+                ):
                     return

@@ -44,7 +44,7 @@ class Openings:
         """Returns the numbers of the book's positions in the order in which games use them, empty without a book."""
         return () if self.book is None else self.book.order(self.seed)
 
-    def of_game(self, number: int) -> Iterator[chess.Board]:
+    def openings_of_game(self, number: int) -> Iterator[chess.Board]:
         """Yields openings for game `number`, one after another, as candidates. Each of them has legal moves.
 
         The first candidate is the book's position whose turn it is, so that all are used before one is repeated.
@@ -53,11 +53,11 @@ class Openings:
         rng = random.Random(f"{self.seed}/{number}")
         plies = self.random_plies + (number % 2 if self.book is None else 0)
         for attempt in range(TRIES):
-            board = self._begin(rng, number, attempt)
+            board = self._start_board(rng, number, attempt)
             if play_randomly(board, rng, plies):
                 yield board
 
-    def _begin(self, rng: random.Random, number: int, attempt: int) -> chess.Board:
+    def _start_board(self, rng: random.Random, number: int, attempt: int) -> chess.Board:
         """Returns the position from which the random moves of an opening start: of the variant, or of the book. The
         first attempt takes the book's position whose turn it is, later ones a random position."""
         if self.book is None:

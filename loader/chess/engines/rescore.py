@@ -17,28 +17,28 @@ from typing import Any, Protocol
 import numpy as np
 
 from loader.chess.engines.engine import Engine
-from loader.chess.engines.engine_pool import START, EnginePool, RestartedEngines, try_engine
+from loader.chess.engines.engine_pool import START, EnginePool, RestartedEngines, check_engine
 from loader.chess.engines.rescore_positions import (
     FAILED,
     RECORD,
     SILENT,
-    KnownScores,
     Records,
-    Tasks,
-    count_all,
-    places,
-    position_of,
-    rescored,
+    ScoreTable,
+    TaskReader,
+    count_positions,
+    find_places,
+    hash_position,
+    write_rescored,
 )
-from loader.chess.engines.rescore_settings import RescoreSettings, digest_of_all
+from loader.chess.engines.rescore_settings import RescoreSettings, content_digest
 from loader.chess.positions.entry import NO_SCORE
 from loader.chess.positions.format import Target
-from loader.chess.positions.input import SourceFile, expected_bytes, refuse_empty
-from loader.chess.positions.output import check_free, packed
+from loader.chess.positions.input import SourceFile, estimate_bytes, refuse_empty
+from loader.chess.positions.output import check_output, packed
 from loader.errors import EngineError, InterruptedBySignalError
 from loader.files.delivery import deliver_new, is_delivered
-from loader.files.interruption import Interruption, interruptible
-from loader.files.work_file import WorkFile, is_begun
+from loader.files.interruption import Interruption, record_stop_signals
+from loader.files.work_file import WorkFile, has_unfinished_work
 from loader.formats.format import OnProgress
 
 LISTED = 20  # positions without a score that are named at the end
@@ -51,13 +51,13 @@ ALL = "all"  # number of positions in the files
 UNSCORED = "unscored"  # number of positions for which the engine gave no score
 
 
-class Report(Protocol):
+class ProgressReport(Protocol):
     """The progress display of `loader rescore`."""
 
     def progress(self, positions: int) -> None:
         """Shows the number of positions that have their scores."""
 
-    def tell(self, line: str) -> None:
+    def notify(self, line: str) -> None:
         """Shows a message while the work goes on."""
 
 
@@ -67,23 +67,28 @@ def prepare(
     target: Target,
     out: Path,
     progress: OnProgress | None,
-    tell: Callable[[str], object],
+    notify: Callable[[str], object],
 ) -> int:
     """Checks what can be checked before hours of searching: the files, the disk and the engine. Returns the number of
-    positions in the files. Reports search limits that the engine does not keep to `tell`.
+    positions in the files. Reports search limits that the engine does not keep to `notify`.
 
     Raises as `rescore`.
     """
     refuse_empty(sources)
-    if not is_begun(out):
-        check_free(out, expected_bytes(sources, target.format))
-    with interruptible() as interruption:
-        try_engine(settings.engine, settings.limits, interruption, tell)
-        return count_all(sources, target.format, interruption.check, progress)
+    if not has_unfinished_work(out):
+        check_output(out, estimate_bytes(sources, target.format))
+    with record_stop_signals() as interruption:
+        check_engine(settings.engine, settings.limits, interruption, notify)
+        return count_positions(sources, target.format, interruption.check, progress)
 
 
 def rescore(
-    settings: RescoreSettings, sources: Sequence[SourceFile], whole: int, target: Target, out: Path, report: Report
+    settings: RescoreSettings,
+    sources: Sequence[SourceFile],
+    whole: int,
+    target: Target,
+    out: Path,
+    report: ProgressReport,
 ) -> dict[str, Any]:
     """Searches all positions and writes `out`, or continues an interrupted work. `whole` is the number of positions,
     from `prepare`. Returns the last state of the work, a dict with the keys defined in this module (POSITIONS,
@@ -92,24 +97,24 @@ def rescore(
     Scores are kept in the work file after an error. Raises UsageError if `out` exists or its work file can't be
     continued, EngineError if the engine can't be used. Raises InterruptedBySignalError, DataError, OSError.
     """
-    files = digest_of_all([source.known for source in sources if source.known is not None])
+    files = content_digest([source.data_file for source in sources if source.data_file is not None])
     with WorkFile(out, settings.identity(target), {FILES: files, BEFORE: 0, POSITIONS: 0}) as work:
 
         def blocks() -> Iterator[bytes]:
             scores = np.array(_records(work)["score"])
-            for block in packed(rescored(sources, target.format, scores, drop=settings.drop_unscored), target):
+            for block in packed(write_rescored(sources, target.format, scores, drop=settings.drop_unscored), target):
                 interruption.check()
                 yield block
 
-        with interruptible() as interruption, _work_left(work):
+        with record_stop_signals() as interruption, _note_kept_scores(work):
             same = work.state[FILES] == files
             if work.done or (same and is_delivered(work, blocks)):
                 work.remove()
                 if same:
                     return work.state
-            check_free(out, 0)
+            check_output(out, 0)
             if not same:
-                report.tell(f"{work.part}: the files have changed; scores of positions that they still have are kept")
+                report.notify(f"{work.part}: the files have changed; scores of positions that they still have are kept")
                 before = work.state[BEFORE] + work.state[POSITIONS]
                 work.commit(b"", {FILES: files, BEFORE: before, POSITIONS: 0, ALL: whole})
             _score(settings, sources, whole, work, report, interruption)
@@ -123,7 +128,7 @@ def _score(
     sources: Sequence[SourceFile],
     whole: int,
     work: WorkFile,
-    report: Report,
+    report: ProgressReport,
     interruption: Interruption,
 ) -> None:
     """Searches positions until the work file has all scores, and reports progress."""
@@ -131,8 +136,8 @@ def _score(
     report.progress(begin)
     if begin == whole:
         return
-    tasks = Tasks(sources, begin, settings.positions_of_a_task)
-    known = KnownScores(_all_records(work)[: work.state[BEFORE]])
+    tasks = TaskReader(sources, begin, settings.positions_of_a_task)
+    known = ScoreTable(_all_records(work)[: work.state[BEFORE]])
 
     def search(engine: RestartedEngines, number: int) -> tuple[Records, list[str]]:
         faults: list[str] = []
@@ -140,7 +145,7 @@ def _score(
         for entry in tasks.entries(number):
             position, score = 0, NO_SCORE
             if entry.score != NO_SCORE:
-                position = position_of(entry)
+                position = hash_position(entry)
                 earlier = known.get(position)
                 score = _score_of(engine, settings, entry.fen, faults) if earlier is None else earlier
             found.append((position, score))
@@ -150,7 +155,7 @@ def _score(
         interruption.wake = pool.wake
         for number, (records, faults) in pool.results(0, interruption.check):
             for fault in faults:
-                report.tell(fault)
+                report.notify(fault)
             tasks.forget(number)
             done = work.state[POSITIONS] + len(records)
             work.commit(records.tobytes(), {**work.state, POSITIONS: done, ALL: whole})
@@ -179,17 +184,17 @@ def _score_of(engine: RestartedEngines, settings: RescoreSettings, fen: str, fau
     return FAILED
 
 
-def _list_unscored(sources: Sequence[SourceFile], work: WorkFile, report: Report) -> None:
+def _list_unscored(sources: Sequence[SourceFile], work: WorkFile, report: ProgressReport) -> None:
     """Reports positions for which the engine gave no score, the first 20 with their place in the files, and stores
     their number in the work's state."""
     scores = _records(work)["score"]
     numbers = np.flatnonzero(scores > NO_SCORE)
     work.state[UNSCORED] = len(numbers)
-    for number, place in zip(numbers, places(sources, numbers[:LISTED].tolist()), strict=False):
+    for number, place in zip(numbers, find_places(sources, numbers[:LISTED].tolist()), strict=False):
         why = "the engine failed twice" if scores[number] == FAILED else "the engine printed no exact one"
-        report.tell(f"no score: {why}: {place}")
+        report.notify(f"no score: {why}: {place}")
     if len(numbers) > LISTED:
-        report.tell(f"no score: and {len(numbers) - LISTED:,} more")
+        report.notify(f"no score: and {len(numbers) - LISTED:,} more")
 
 
 def _all_records(work: WorkFile) -> Records:
@@ -205,7 +210,7 @@ def _records(work: WorkFile) -> Records:
 
 
 @contextmanager
-def _work_left(work: WorkFile) -> Iterator[None]:
+def _note_kept_scores(work: WorkFile) -> Iterator[None]:
     """Adds a note to an error or signal that ends the command: how many positions have their scores."""
     try:
         yield

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from loader import _native
 from loader.chess.positions.entry import NO_SCORE, Entry, entry_of
 from loader.chess.positions.format import PositionFormat
-from loader.chess.positions.input import SourceFile, parted_by_chunks
+from loader.chess.positions.input import SourceFile, converts_by_chunk
 from loader.formats.format import OnProgress
 
 # A record of the work file: hash of a position, and its score for the side to move or the code why it has none.
@@ -24,12 +24,12 @@ FAILED = NO_SCORE + 2  # in a record: the engine crashed or did not answer, twic
 Records = npt.NDArray[np.void]
 
 
-def position_of(entry: Entry) -> int:
+def hash_position(entry: Entry) -> int:
     """Returns a hash of 64 bits that identifies a position. It covers the FEN, which is all that an engine gets."""
     return int.from_bytes(hashlib.blake2b(entry.fen.encode(), digest_size=8).digest(), "little")
 
 
-class KnownScores:
+class ScoreTable:
     """A table of scores by the hash of the position, to find scores of positions that now stand elsewhere in the
     files."""
 
@@ -45,7 +45,7 @@ class KnownScores:
         return int(self._scores[at]) if is_known else None
 
 
-class Tasks:
+class TaskReader:
     """The entries after the first `begin` of all files, in tasks of `size` entries that are numbered from 0. Several
     threads can use it."""
 
@@ -102,7 +102,7 @@ def count_storable(sources: Sequence[SourceFile], target: PositionFormat) -> Ite
         before += source.size
 
 
-def count_all(
+def count_positions(
     sources: Sequence[SourceFile], target: PositionFormat, check: Callable[[], object], progress: OnProgress | None
 ) -> int:
     """Returns the number of positions in the files. Calls `check` after every chunk. Raises as `count_storable`."""
@@ -115,7 +115,7 @@ def count_all(
     return counted
 
 
-def rescored(
+def write_rescored(
     sources: Sequence[SourceFile], target: PositionFormat, scores: npt.NDArray[np.int16], *, drop: bool = False
 ) -> Iterator[bytes]:
     """Yields the files' entries as bytes of the target format, with the scores of `scores` in their order. With `drop`,
@@ -128,7 +128,7 @@ def rescored(
     for source in sources:
         for chunk in range(source.num_chunks):
             source.copy_to(chunk, with_scores)
-            if parted_by_chunks(source.format, target) and target.chunk_header is None:
+            if converts_by_chunk(source.format, target) and target.chunk_header is None:
                 writer.finish()
             yield writer.take()
         source.check_end()
@@ -136,7 +136,7 @@ def rescored(
     yield writer.take()
 
 
-def places(sources: Sequence[SourceFile], numbers: Sequence[int]) -> Iterator[str]:
+def find_places(sources: Sequence[SourceFile], numbers: Sequence[int]) -> Iterator[str]:
     """Yields a description of each entry in `numbers` (ascending): file, line or position, and FEN. Raises
     DataError."""
     before = 0

@@ -14,8 +14,8 @@ from loader.files.part import read_part
 
 VERSION = 3  # incremented when a change of the code makes other scores with the same settings
 _PER_TASK = 100_000  # nodes that are searched for a task, about
-_MOST = 64  # positions of a task at most
-_AT_ONCE = 1 << 24  # bytes of a file that are read at once
+_MAX_POSITIONS = 64  # positions of a task at most
+_READ_NBYTES = 1 << 24  # bytes of a file that are read at once
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class RescoreSettings:
     def positions_of_a_task(self) -> int:
         """Returns the number of positions that an engine gets at once. It changes no score, only how much work a crash
         of the command may lose."""
-        return max(1, min(_MOST, _PER_TASK // (self.limits.nodes or _PER_TASK // 16)))
+        return max(1, min(_MAX_POSITIONS, _PER_TASK // (self.limits.nodes or _PER_TASK // 16)))
 
     def identity(self, target: Target) -> Settings:
         """Returns all settings on which a score depends, by the names of the options. The number of engines is not
@@ -45,12 +45,12 @@ class RescoreSettings:
         }
 
 
-def digest_of_all(files: Sequence[DataFile]) -> str:
+def content_digest(files: Sequence[DataFile]) -> str:
     """Returns a SHA-256 digest of the content of all files. Raises DataChangedError, OSError."""
     whole = hashlib.sha256()
     for file in files:
         one = hashlib.sha256()
-        for begin in range(0, file.size, _AT_ONCE):
-            one.update(read_part(file, begin, min(begin + _AT_ONCE, file.size), may_grow=False))
+        for begin in range(0, file.size, _READ_NBYTES):
+            one.update(read_part(file, begin, min(begin + _READ_NBYTES, file.size), may_grow=False))
         whole.update(one.digest())
     return whole.hexdigest()

@@ -39,7 +39,7 @@ class Sprt:
         under0, under1 = (_divisors(counts, 1 / (1 + 10 ** (-elo / 400))) for elo in (self.elo0, self.elo1))
         return sum(count * math.log(one / other) for count, one, other in zip(counts, under0, under1, strict=True))
 
-    def accepted(self, pairs: Sequence[int]) -> Literal["H0", "H1"] | None:
+    def accepted_hypothesis(self, pairs: Sequence[int]) -> Literal["H0", "H1"] | None:
         """Returns the hypothesis that the test accepts after these pairs, "H0" or "H1", or None if more games are
         needed."""
         llr = self.llr(pairs)

@@ -50,7 +50,7 @@ def parse_setting(text: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-def setoption(offered: Sequence[Option], name: str, value: str) -> str:
+def format_setoption(offered: Sequence[Option], name: str, value: str) -> str:
     """Returns the command that sets an option. Raises ValueError if the engine does not offer the option or does not
     allow the value."""
     by_name: Mapping[str, Option] = {option.name.lower(): option for option in offered}

@@ -8,8 +8,8 @@
 
 namespace sparsepool::chess {
 
-// A score times `scale`, rounded to nearest even; at most 32000 (mate) in size, so that it never becomes a mark such as
-// 'no score', which stays what it is.
+// Returns a score times `scale`, rounded to nearest even and at most 32000 (mate) in size, so that it never becomes a
+// mark such as kNoScore. kNoScore itself stays.
 [[nodiscard]] std::int16_t scaled_score(std::int16_t score, double scale);
 
 // How scores and results of files differ from what their format means. The default changes nothing.
@@ -28,7 +28,7 @@ class RelabelledReader final : public PositionReader {
 
     [[nodiscard]] std::size_t num_chunks() const override { return reader_->num_chunks(); }
     [[nodiscard]] std::string name() const override { return reader_->name(); }
-    [[nodiscard]] std::size_t together() const override { return reader_->together(); }
+    [[nodiscard]] std::size_t chunks_per_task() const override { return reader_->chunks_per_task(); }
     [[nodiscard]] bool in_file_order() const override { return reader_->in_file_order(); }
     void compare_with(stream::ChunkSums sums) override { reader_->compare_with(sums); }
     void read(std::span<Reading> readings, bool checks, const Appended& appended) const override;

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from loader import _native
 from loader.chess.positions.file import raise_fault
 from loader.chess.positions.format import PositionFormat
-from loader.chess.positions.input import Changes, SourceFile, units_of_file
-from loader.chess.positions.units import UnitBlock, joined
+from loader.chess.positions.input import Changes, SourceFile, split_into_units
+from loader.chess.positions.units import UnitBlock, concatenate
 from loader.formats.errors import Fault
 
 _ALL = 2**64 - 1
@@ -38,7 +38,7 @@ class Chunk:
         else:
             self._walk = source.walk(number)
             if self._walk is None:
-                self._units = joined([])
+                self._units = concatenate([])
 
     def records(self) -> Records:
         """Decodes all entries of the chunk. Returns them as records, [entries, 32] bytes."""
@@ -64,4 +64,4 @@ class Chunk:
         raise_fault(cast("Fault | None", self._walk.copy_to(some)))
         writer.finish()
         self.changes.update(dict(writer.changes))
-        return units_of_file(self._target, writer.take())
+        return split_into_units(self._target, writer.take())

@@ -16,21 +16,21 @@ from loader import _native
 from loader.chess.filters import needed_parts
 from loader.chess.positions.entry import Entry, entry_of
 from loader.chess.positions.format import PositionFormat
-from loader.chess.positions.game_index import kept_borders
+from loader.chess.positions.game_index import saved_borders
 from loader.errors import DataChangedError, DataError
 from loader.files.identity import DataFile
 from loader.formats.errors import Fault
-from loader.formats.file_tools import Illegal
+from loader.formats.file_tools import IllegalEntries
 from loader.formats.format import Place
-from loader.formats.readers import usable
+from loader.formats.readers import open_usable_files
 from loader.stream.config import DataConfig
-from loader.stream.left_out import LeftOut
+from loader.stream.skipped_data import SkippedData
 
 LINES_AT_ONCE = 4096
 _OPENED_AT_ONCE = 16  # files that are opened at the same time
 
 
-class BadDataRule(NamedTuple):
+class BadDataPolicy(NamedTuple):
     """The treatment of data that can't be used: damage, and positions or moves that no game can have."""
 
     on_bad_data: str | None  # as data.on_bad_data; None: keep illegal positions; "count": leave out only those
@@ -41,15 +41,15 @@ class BadDataRule(NamedTuple):
         return self.on_bad_data == "skip"
 
 
-KEPT, COUNTED = BadDataRule(None, False), BadDataRule("count", True)
+KEEP_ILLEGAL, COUNT_ILLEGAL = BadDataPolicy(None, False), BadDataPolicy("count", True)
 
 
 @dataclass(frozen=True)
-class Judged:
+class ChunkCheck:
     """The numbers of legal and illegal entries of a chunk, up to the first damage."""
 
     entries: int  # number of legal entries
-    illegal: tuple[Illegal, ...] = ()
+    illegal: tuple[IllegalEntries, ...] = ()
     damage: DataError | None = None
 
 
@@ -67,7 +67,7 @@ def open_with(format: PositionFormat, config: DataConfig, files: Sequence[DataFi
         may_grow=config.may_grow,
         skip_damaged=config.on_bad_data == "skip",
         needed=needed_parts(config.settings.filters),
-        rule=BadDataRule(config.on_bad_data, every=False),
+        policy=BadDataPolicy(config.on_bad_data, every=False),
     )
 
 
@@ -84,7 +84,7 @@ def open_file(
     indexed: bool = True,
     may_grow: bool = False,
     needed: Sequence[str] = (),
-    rule: BadDataRule = KEPT,
+    policy: BadDataPolicy = KEEP_ILLEGAL,
 ) -> _native.EntryFile:
     """Opens an identified file of positions. Raises DataError.
 
@@ -95,9 +95,9 @@ def open_file(
     """
     codec = format.codec
     if not codec.is_sought or not indexed:
-        return _native.open_entries(codec, file.path, file.identity, may_grow, needed, None, *rule)
-    with kept_borders(format.name, file) as kept:
-        opened = _native.open_entries(codec, file.path, file.identity, may_grow, needed, kept.borders, *rule)
+        return _native.open_entries(codec, file.path, file.identity, may_grow, needed, None, *policy)
+    with saved_borders(format.name, file) as kept:
+        opened = _native.open_entries(codec, file.path, file.identity, may_grow, needed, kept.borders, *policy)
         kept.borders = opened.borders
     return opened
 
@@ -118,18 +118,18 @@ class EntriesReader:
         may_grow: bool,
         skip_damaged: bool,
         needed: Sequence[str] = (),
-        rule: BadDataRule = KEPT,
+        policy: BadDataPolicy = KEEP_ILLEGAL,
     ) -> None:
-        """Opens the files. `needed` lists parts of an entry without which it counts as damage. `rule` says which data
+        """Opens the files. `needed` lists parts of an entry without which it counts as damage. `policy` says which data
         are left out."""
 
         def open_one(file: DataFile) -> tuple[DataFile, _native.EntryFile]:
-            return file, open_file(format, file, may_grow=may_grow, needed=needed, rule=rule)
+            return file, open_file(format, file, may_grow=may_grow, needed=needed, policy=policy)
 
         # Opening a file needs several disk reads in a row, so several files are opened at once to wait less.
         with ThreadPoolExecutor(_OPENED_AT_ONCE) as pool:
             opening = {file.path: pool.submit(open_one, file) for file in files}
-            opened = usable(files, lambda file: opening[file.path].result(), skip_damaged=skip_damaged)
+            opened = open_usable_files(files, lambda file: opening[file.path].result(), skip_damaged=skip_damaged)
         some_good = any(file.num_chunks and file.useless is None for _, file in opened)
         for _, file in opened:
             # A file is used up to its first damage; one that is damaged at its beginning is probably a mistake.
@@ -163,19 +163,19 @@ class EntriesReader:
         walk = _native.ChunkWalk(file, number)
         while lines := walk.lines(LINES_AT_ONCE):
             yield from map(entry_of, lines.decode().splitlines())
-        raise_fault(fault_behind(walk))
+        raise_fault(fault_of_walk(walk))
 
     def count(self, chunk: int) -> int:
         _, file, number = self._chunk(chunk)
         return _native.ChunkWalk(file, number).count()
 
 
-def fault_behind(walk: _native.ChunkWalk) -> Fault | None:
+def fault_of_walk(walk: _native.ChunkWalk) -> Fault | None:
     """Returns the fault at which a walk through a chunk ended, or None if it reached the chunk's end."""
     return cast("Fault | None", walk.fault)
 
 
-def error_of(fault: Fault) -> DataError:
+def error_from_fault(fault: Fault) -> DataError:
     """Makes the exception for a fault: DataChangedError for a file that was changed, else DataError."""
     file, reason, offset, kind = fault
     return (DataChangedError if kind == "changed" else DataError)(file, reason, offset)
@@ -184,9 +184,9 @@ def error_of(fault: Fault) -> DataError:
 def raise_fault(fault: Fault | None) -> None:
     """Turns a fault that native code reported into a DataError and raises it. Does nothing for None."""
     if fault is not None:
-        raise error_of(fault)
+        raise error_from_fault(fault)
 
 
-def left_out_of(kinds: Iterable[tuple[Any, ...]]) -> list[LeftOut]:
-    """Converts tuples from native functions to `LeftOut`."""
-    return [LeftOut(*kind) for kind in kinds]
+def parse_left_out(kinds: Iterable[tuple[Any, ...]]) -> list[SkippedData]:
+    """Converts tuples from native functions to `SkippedData`."""
+    return [SkippedData(*kind) for kind in kinds]

@@ -11,16 +11,16 @@ from pathlib import Path
 
 from loader import _native
 from loader.chess.positions.entry import Entry
-from loader.chess.positions.file import KEPT, BadDataRule
-from loader.chess.positions.format import PositionFormat, piped_format, refuse_unused
-from loader.chess.positions.input import Changes, Piece, Source, SourceFile, open_source
+from loader.chess.positions.file import KEEP_ILLEGAL, BadDataPolicy
+from loader.chess.positions.format import PositionFormat, piped_format, refuse_unused_comments
+from loader.chess.positions.input import Changes, Source, SourceChunk, SourceFile, open_source
 from loader.chess.positions.pgn_comments import NO_SETTINGS, PgnComments
 from loader.errors import DataError, UsageError
-from loader.files.compression import decompressor
+from loader.files.compression import find_decompress_command
 from loader.files.identity import identify
-from loader.files.pipes import Input, InputPipe, input_of
+from loader.files.pipes import Input, InputPipe, resolve_input
 from loader.formats.format import HEAD_BYTES
-from loader.stream.left_out import LeftOutChunks
+from loader.stream.skipped_data import SkippedChunks
 
 _MOST = 1 << 30  # most bytes that are searched for the end of a chunk
 
@@ -35,7 +35,7 @@ class PipedSource:
         format: PositionFormat,
         *,
         needed: Sequence[str],
-        rule: BadDataRule = KEPT,
+        policy: BadDataPolicy = KEEP_ILLEGAL,
         scale: float = 1.0,
     ) -> None:
         """Wraps a pipe. `needed` lists parts of an entry without which it counts as damage. `scale` multiplies scores
@@ -43,9 +43,9 @@ class PipedSource:
         self.pipe = pipe
         self.format = format
         self.changes = Changes()
-        self.left_out = LeftOutChunks()
+        self.left_out = SkippedChunks()
         self._needed = needed
-        self._rule = rule
+        self._rule = policy
         self._scale = scale
         self._begins: list[int] = []  # offset in bytes of each chunk read so far
         self._units = 0  # records, lines or games read so far
@@ -64,15 +64,15 @@ class PipedSource:
         return not self._begins and not self.pipe.fill(1)
 
     def offset(self, chunk: int) -> int:
-        return self._begins[chunk] if chunk < len(self._begins) else self.pipe.taken
+        return self._begins[chunk] if chunk < len(self._begins) else self.pipe.num_consumed
 
-    def chunks(self, first: int = 0) -> Iterator[Piece]:
+    def chunks(self, first: int = 0) -> Iterator[SourceChunk]:
         """Reads the pipe chunk by chunk. Yields each chunk as a `SourceFile` in memory, with number 0. `first` must be
         the number of chunks read so far."""
         assert first == len(self._begins), "a pipe is read once"
         codec = self.format.codec
         while self.pipe.fill(1):
-            begin = self.pipe.taken
+            begin = self.pipe.num_consumed
             data = self._next_piece(begin)
             self._header = self._header or codec.header_in(data)
             opened = _native.hold_entries(
@@ -91,13 +91,13 @@ class PipedSource:
                 left_out=self.left_out,
                 first_chunk=number,
             )
-            yield piece, 0
+            yield SourceChunk(piece, 0)
 
     def check_end(self) -> None:
         """Does nothing: the end of the pipe is the end of its last chunk."""
 
     def call_while_waiting(self, check: Callable[[], object]) -> None:
-        self.pipe.waiting = check
+        self.pipe.on_wait = check
 
     def _next_piece(self, begin: int) -> bytes:
         """Reads the bytes of the next chunk, waiting for more until its end is found. Raises DataError for a unit of
@@ -106,12 +106,12 @@ class PipedSource:
         wanted = codec.enough
         while True:
             last = not self.pipe.fill(wanted)
-            if size := codec.first_piece(bytes(self.pipe.held), begin, last):
+            if size := codec.first_piece(bytes(self.pipe.buffer), begin, last):
                 self.pipe.fill(size)
-                return self.pipe.take(size)
+                return self.pipe.consume(size)
             if wanted > _MOST:
                 raise DataError(self.path, f"a {codec.unit} of more than 1 GiB", begin)
-            wanted = 2 * len(self.pipe.held)
+            wanted = 2 * len(self.pipe.buffer)
 
 
 def open_inputs(
@@ -119,7 +119,7 @@ def open_inputs(
     option: str | None = None,
     *,
     needed: Sequence[str] = (),
-    rule: BadDataRule = KEPT,
+    policy: BadDataPolicy = KEEP_ILLEGAL,
     indexed: bool = True,
     scale: float = 1.0,
     comments: PgnComments = NO_SETTINGS,
@@ -130,20 +130,20 @@ def open_inputs(
     as damage. `indexed` has the meaning that it has for `open_file`. `scale` multiplies scores when they are written.
     `comments` says how scores in PGN are read. Raises UsageError, DataError, OSError.
     """
-    inputs = [input_of(each) if isinstance(each, Path) else each for each in paths]
+    inputs = [resolve_input(each) if isinstance(each, Path) else each for each in paths]
     pipes = [each.path for each in inputs if each.is_pipe]
     if twice := [path for path in pipes if pipes.count(path) > 1]:
         raise UsageError(f"{twice[0]}: is a pipe, and given twice; it can be read once")
     files = {file.path: file for file in identify([each.path for each in inputs if not each.is_pipe])}
     sources: list[Source] = [
-        _open_pipe(each.path, option, needed, rule, scale, comments)
+        _open_pipe(each.path, option, needed, policy, scale, comments)
         if each.is_pipe
         else open_source(
-            files[each.path], option, needed=needed, rule=rule, indexed=indexed, scale=scale, comments=comments
+            files[each.path], option, needed=needed, policy=policy, indexed=indexed, scale=scale, comments=comments
         )
         for each in inputs
     ]
-    refuse_unused(comments, [source.format for source in sources])
+    refuse_unused_comments(comments, [source.format for source in sources])
     return sources
 
 
@@ -152,12 +152,12 @@ def open_input(
     option: str | None = None,
     *,
     needed: Sequence[str] = (),
-    rule: BadDataRule = KEPT,
+    policy: BadDataPolicy = KEEP_ILLEGAL,
     indexed: bool = True,
     comments: PgnComments = NO_SETTINGS,
 ) -> Source:
     """Opens a file or pipe as a source of positions, as `open_inputs`."""
-    (source,) = open_inputs([path], option, needed=needed, rule=rule, indexed=indexed, comments=comments)
+    (source,) = open_inputs([path], option, needed=needed, policy=policy, indexed=indexed, comments=comments)
     return source
 
 
@@ -174,7 +174,7 @@ def _open_pipe(
     path: Path,
     option: str | None,
     needed: Sequence[str],
-    rule: BadDataRule,
+    policy: BadDataPolicy,
     scale: float,
     comments: PgnComments,
 ) -> PipedSource:
@@ -182,10 +182,10 @@ def _open_pipe(
     an empty pipe whose format is not given."""
     pipe = InputPipe(path)
     pipe.fill(HEAD_BYTES)
-    head = bytes(pipe.held[:HEAD_BYTES])
-    if program := decompressor(head):
+    head = bytes(pipe.buffer[:HEAD_BYTES])
+    if program := find_decompress_command(head):
         raise UsageError(f"{path}: is compressed, and comes out of a pipe: put `{program}` before this command")
     if not head and option is None:
         raise DataError(path, "there is nothing to read; --format NAME takes it for an empty file of that format")
     format = piped_format(head, path, option).with_comments(comments)
-    return PipedSource(pipe, format, needed=needed, rule=rule, scale=scale)
+    return PipedSource(pipe, format, needed=needed, policy=policy, scale=scale)

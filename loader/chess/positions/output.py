@@ -166,9 +166,9 @@ class Output:
     def publish(self) -> None:
         """Finishes the file and gives it its name. Raises UsageError if something got that name meanwhile."""
         self.finish()
-        self.give_name()
+        self.publish_finished()
 
-    def give_name(self) -> None:
+    def publish_finished(self) -> None:
         """Gives a finished file its name. Raises UsageError if something got that name meanwhile."""
         if self._file is None:
             return
@@ -188,7 +188,7 @@ class Output:
             self._pipe.write(data)
 
 
-def framed(blocks: Iterable[UnitBlock], format: PositionFormat) -> Iterator[bytes]:
+def add_chunk_headers(blocks: Iterable[UnitBlock], format: PositionFormat) -> Iterator[bytes]:
     """Yields blocks of units as bytes of a file of the format, with chunk headers if the format has them."""
     framer = Framer(format)
     for block in blocks:
@@ -205,10 +205,10 @@ def packed(blocks: Iterable[bytes], target: Target) -> Iterator[bytes]:
     yield frames.end()
 
 
-def check_free(path: Path, wanted: int) -> None:
+def check_output(path: Path, wanted: int) -> None:
     """Checks that a file can be written. Raises UsageError if the name is taken or the folder is missing, OSError if
     the disk has less than `wanted` bytes left."""
-    refuse_taken(path)
+    refuse_existing_file(path)
     if not path.parent.is_dir():
         raise UsageError(f"{path}: there is no folder {path.parent}")
     free = shutil.disk_usage(path.parent).free
@@ -224,7 +224,7 @@ def _size(count: int) -> str:
     return f"{count / 1e6:,.1f} MB" if count < 10**9 else f"{count / 1e9:,.2f} GB"
 
 
-def refuse_taken(path: Path) -> None:
+def refuse_existing_file(path: Path) -> None:
     """Refuses the name of a file that exists. Raises UsageError."""
     try:
         refuse_existing(path)

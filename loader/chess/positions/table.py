@@ -71,7 +71,7 @@ def table_of(rows: npt.NDArray[np.uint8], dtype: np.dtype[np.void]) -> Table:
     return cast(Table, rows.reshape(-1).view(dtype))
 
 
-def lacked_by(table: npt.NDArray[Any]) -> tuple[str, ...]:
+def missing_parts(table: npt.NDArray[Any]) -> tuple[str, ...]:
     """Returns the parts of a position (move, ply, ...) for which the table has no field."""
     names = table.dtype.names or ()
     there = {field.part for field in FIELDS if field.name in names}

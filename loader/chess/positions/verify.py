@@ -6,25 +6,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from loader.chess.positions.file import Judged
-from loader.chess.positions.input import Piece, Source, Tick, silent
+from loader.chess.positions.file import ChunkCheck
+from loader.chess.positions.input import Source, SourceChunk, ignore_progress
 from loader.errors import DataError
-from loader.formats.file_tools import Illegal, Verdict
+from loader.formats.file_tools import IllegalEntries, VerifyResult
+from loader.formats.format import OnProgress
 from loader.formats.parallel import map_in_order
 
 
-def verify(source: Source, threads: int = 1, tick: Tick = silent) -> Verdict:
+def verify(source: Source, threads: int = 1, on_progress: OnProgress = ignore_progress) -> VerifyResult:
     """Decodes every entry of a source, up to the first damage, and counts legal and illegal ones. The source must be
     opened with the rule COUNTED."""
 
-    def judge(piece: Piece) -> Judged:
+    def judge(piece: SourceChunk) -> ChunkCheck:
         file, chunk = piece
-        return file.judged(chunk)
+        return file.check_chunk(chunk)
 
-    def chunks() -> Iterator[Judged]:
-        for chunk, judged in enumerate(map_in_order(judge, source.chunks(), threads)):
-            yield judged
-            tick(source.offset(chunk + 1), source.size)
+    def chunks() -> Iterator[ChunkCheck]:
+        for chunk, check_chunk in enumerate(map_in_order(judge, source.chunks(), threads)):
+            yield check_chunk
+            on_progress(source.offset(chunk + 1), source.size)
         source.check_end()
 
     return _verdict(str(source.path), chunks())
@@ -45,10 +46,10 @@ def dump(source: Source, limit: int | None = None) -> Iterator[bytes]:
     source.check_end()
 
 
-def _verdict(file: str, chunks: Iterable[Judged]) -> Verdict:
+def _verdict(file: str, chunks: Iterable[ChunkCheck]) -> VerifyResult:
     """Sums up the numbers of all chunks into a verdict on the file, up to the first damage. Damage may be part of a
     chunk's numbers or be raised by the iterator."""
-    entries, kinds = 0, dict[str, Illegal]()
+    entries, kinds = 0, dict[str, IllegalEntries]()
     damage: DataError | None = None
     try:
         for chunk in chunks:
@@ -62,5 +63,5 @@ def _verdict(file: str, chunks: Iterable[Judged]) -> Verdict:
     except DataError as error:
         damage = error
     if damage is not None:
-        return Verdict(file, False, entries, damage.offset, damage.reason, tuple(kinds.values()))
-    return Verdict(file, not kinds, entries, illegal=tuple(kinds.values()))
+        return VerifyResult(file, False, entries, damage.offset, damage.reason, tuple(kinds.values()))
+    return VerifyResult(file, not kinds, entries, illegal=tuple(kinds.values()))

@@ -19,16 +19,16 @@ from loader.chess.positions.format import PositionFormat, Target, refuse_games
 from loader.chess.positions.input import (
     Changes,
     SourceFile,
-    Tick,
-    expected_bytes,
+    estimate_bytes,
+    ignore_progress,
     refuse_empty,
-    silent,
 )
-from loader.chess.positions.output import Output, check_free
+from loader.chess.positions.output import Output, check_output
 from loader.chess.positions.units import UnitBlock
 from loader.chess.tools.external_sort.memory import SMALLEST_MEMORY, anonymous_memory
-from loader.chess.tools.repetitions import ROW, Limits, Repetitions, keys_of
+from loader.chess.tools.repetitions import ROW, Limits, Repetitions, read_keys
 from loader.errors import UsageError
+from loader.formats.format import OnProgress
 from loader.formats.parallel import map_in_order
 
 _FEWEST = 1 << 16  # keys that memory must hold at least
@@ -37,7 +37,7 @@ _COPIES = 4  # copies of the keys in memory, while they are sorted or compared
 
 
 @dataclass(frozen=True)
-class Deduped:
+class DedupeResult:
     """The numbers of positions that were read and that were kept."""
 
     read: int
@@ -49,8 +49,13 @@ class Deduped:
 
 
 def dedupe(
-    sources: Sequence[SourceFile], target: Target, output: Path, memory: int, threads: int = 1, tick: Tick = silent
-) -> Deduped:
+    sources: Sequence[SourceFile],
+    target: Target,
+    output: Path,
+    memory: int,
+    threads: int = 1,
+    on_progress: OnProgress = ignore_progress,
+) -> DedupeResult:
     """Writes the positions that repeat no earlier one, within `memory` bytes.
 
     Raises DataError, OSError, UsageError.
@@ -58,13 +63,13 @@ def dedupe(
     refuse_games(target.format)
     refuse_empty(sources)
     largest, expected = _key_bytes(sources)
-    limits = limits_of(memory, threads, largest)
+    limits = divide_memory(memory, threads, largest)
     on_disk = expected if expected > limits.rows * ROW else 0
-    check_free(output, expected_bytes(sources, target.format) + on_disk)
+    check_output(output, estimate_bytes(sources, target.format) + on_disk)
     begins = [sum(source.size for source in sources[:file]) for file in range(len(sources) + 1)]
 
     def report(half: int, file: int, chunk: int) -> None:
-        tick(half * begins[-1] + begins[file] + sources[file].offset(chunk), 2 * begins[-1])
+        on_progress(half * begins[-1] + begins[file] + sources[file].offset(chunk), 2 * begins[-1])
 
     with Output(output, target) as out, Repetitions(output.parent) as repetitions:
         repetitions.find(sources, limits, partial(report, 0))
@@ -72,10 +77,10 @@ def dedupe(
             out.write(block)
             report(1, file, chunk)
         out.publish()
-        return Deduped(repetitions.positions, out.entries)
+        return DedupeResult(repetitions.positions, out.entries)
 
 
-def limits_of(memory: int, threads: int, chunk: int) -> Limits:
+def divide_memory(memory: int, threads: int, chunk: int) -> Limits:
     """Divides the memory between threads and sorting keys. `chunk` is the size in bytes of the keys of one chunk.
     Raises UsageError if the memory is too little."""
     left = memory - anonymous_memory()
@@ -94,7 +99,7 @@ def _key_bytes(sources: Sequence[SourceFile]) -> tuple[int, int]:
     largest, total = 0, 0.0
     for source in sources:
         if source.num_chunks:
-            keys = keys_of(source, 0).nbytes
+            keys = read_keys(source, 0).nbytes
             largest = max(largest, keys)
             total += keys * source.size / max(source.offset(1), 1)
     return largest, int(total)

@@ -21,8 +21,8 @@ import numpy.typing as npt
 from loader import _native
 from loader.chess.positions.input import SourceFile, map_sources
 from loader.chess.positions.units import Numbers
-from loader.chess.tools.external_sort.nameless_file import NamelessFile
 from loader.chess.tools.external_sort.row_spill import BUCKETS, Rows, RowSpill
+from loader.chess.tools.external_sort.unnamed_file import UnnamedFile
 from loader.errors import DataError
 
 _WORDS = 4  # 64-bit words of a key; the last one holds the position's number above _NUMBER_BIT
@@ -58,7 +58,7 @@ class Repetitions:
 
     def __enter__(self) -> Self:
         self._keys, self._repeated = (
-            RowSpill(self._files.enter_context(NamelessFile(self._folder)), words) for words in (_WORDS, 1)
+            RowSpill(self._files.enter_context(UnnamedFile(self._folder)), words) for words in (_WORDS, 1)
         )
         return self
 
@@ -67,10 +67,10 @@ class Repetitions:
     ) -> None:
         self._files.close()
 
-    def find(self, sources: Sequence[SourceFile], limits: Limits, tick: Callable[[int, int], None]) -> None:
-        """Reads all sources and finds the positions that repeat an earlier one. Calls `tick` with file and chunk as
-        reading goes on."""
-        for batch, is_last in self._batches(sources, limits, tick):
+    def find(self, sources: Sequence[SourceFile], limits: Limits, on_progress: Callable[[int, int], None]) -> None:
+        """Reads all sources and finds the positions that repeat an earlier one. Calls `on_progress` with file and chunk
+        as reading goes on."""
+        for batch, is_last in self._batches(sources, limits, on_progress):
             if is_last and self._keys.is_empty:
                 self._add(_repeats(batch))
                 return
@@ -91,7 +91,7 @@ class Repetitions:
             yield stays
 
     def _batches(
-        self, sources: Sequence[SourceFile], limits: Limits, tick: Callable[[int, int], None]
+        self, sources: Sequence[SourceFile], limits: Limits, on_progress: Callable[[int, int], None]
     ) -> Iterator[tuple[Rows, bool]]:
         """Yields the keys of all positions in batches of about as many as memory may hold, each with a flag that marks
         the last batch."""
@@ -106,7 +106,7 @@ class Repetitions:
             return together
 
         def keys(file: int, chunk: int) -> Rows:
-            return keys_of(sources[file], chunk)
+            return read_keys(sources[file], chunk)
 
         for file, chunk, rows in map_sources(keys, sources, limits.threads):
             if waiting and held + len(rows) > limits.rows:
@@ -118,14 +118,14 @@ class Repetitions:
             held, self.positions = held + len(rows), self.positions + len(rows)
             if self.positions > _MOST:
                 raise DataError(sources[file].path, f"there are more than {_MOST:,} positions up to here")
-            tick(file, chunk + 1)
+            on_progress(file, chunk + 1)
         yield batch(), True
 
     def _find_in_bucket(self, spill: RowSpill, bucket: int, shift: int, most: int) -> None:
         """Finds repetitions among the keys of a bucket. A bucket with more than `most` keys is first divided into finer
         buckets on disk, by the next bits of the hash."""
         if spill.count(bucket) > most and shift > 0:
-            with NamelessFile(self._folder) as file:
+            with UnnamedFile(self._folder) as file:
                 finer = RowSpill(file, _WORDS)
                 for rows in spill.parts(bucket, most):
                     finer.add(rows, _bucket_of(rows, shift - _BITS))
@@ -145,7 +145,7 @@ class Repetitions:
             self._repeated.add(numbers[:, None], numbers * np.uint64(BUCKETS) // np.uint64(self.positions))
 
 
-def keys_of(source: SourceFile, chunk: int) -> Rows:
+def read_keys(source: SourceFile, chunk: int) -> Rows:
     """Returns the sorting keys of a chunk's positions, [positions, 4] uint64."""
     writer = _native.KeyWriter()
     source.copy_to(chunk, writer)

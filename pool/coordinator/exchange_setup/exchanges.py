@@ -18,19 +18,19 @@ from pool.device.precision import choose_computing
 from pool.device.shared_memory import shared_memory_of
 from pool.device.startup import naming_lost_devices, open_device, own_devices
 from pool.exchange.device.coordinator import DeviceCoordinator
-from pool.exchange.device.homes import Homes, Piece, place_pieces
-from pool.exchange.device.lender import Lender
-from pool.exchange.device.store import DeviceStore, LentMemory
+from pool.exchange.device.memory_exporter import MemoryExporter
+from pool.exchange.device.owners import DeviceStores, ShardKey, assign_owners
+from pool.exchange.device.store import DeviceStore, ExportedMemory
 from pool.exchange.groups import Contribution, Groups
 from pool.exchange.host.coordinator import HostCoordinator
 from pool.exchange.host.other_sums import OtherSums
 from pool.exchange.host_memory import HostMemory
 from pool.exchange.interface import CoordinatorExchange
-from pool.exchange.layout import Part
-from pool.kernels.fold import Touched
+from pool.exchange.layout import MemberLayout
+from pool.kernels.reduction import Touched
 from pool.process.start import CoordinatorStart
 from pool.shm.memory import Memory
-from pool.shm.signals import CoordinatorEnd
+from pool.shm.signals import CoordinatorSignals
 
 
 def devices_of(start: CoordinatorStart) -> Sequence[torch.device]:
@@ -48,14 +48,14 @@ class Exchanges:
         self,
         start: CoordinatorStart,
         memory: Memory,
-        shortcut: CoordinatorEnd,
+        shortcut: CoordinatorSignals,
         devices: Sequence[torch.device],
-        lent: Future[LentMemory] | None = None,
+        exported: Future[ExportedMemory] | None = None,
     ) -> None:
-        """Makes each member's end of the exchange. `devices`: as `devices_of` returns them. `lent`: if the only worker
-        is a thread of this process, receives the device memory that it uses."""
+        """Makes each member's end of the exchange. `devices`: as `devices_of` returns them. `exported`: if the only
+        worker is a thread of this process, receives the device memory that it uses."""
         self._start = start
-        self._lent = lent
+        self._exported = exported
         self._devices = devices
         self._memory = memory
         self._shortcut = shortcut
@@ -66,27 +66,27 @@ class Exchanges:
         gradient_slots = {
             (worker, slot): place
             for worker in range(len(start.devices))
-            if worker not in start.exchange.without_room
+            if worker not in start.exchange.workers_without_slots
             for slot, place in enumerate(memory.gradient_slots(worker))
         }
         self._host = HostMemory(memory.weight_halves(), gradient_slots, memory.average())
-        self.lender: Lender | None = None  # exports device memory to workers in other processes
+        self.memory_exporter: MemoryExporter | None = None  # exports device memory to workers in other processes
         self.copies: Copies = InHostMemory()  # makes copies of the run's state for snapshots
         make = self._on_device() if start.exchange.on_device else self._on_host
-        parts = enumerate(start.layout.parts)
-        self.members: Sequence[CoordinatorExchange] = [make(member, part) for member, part in parts]
+        layouts = enumerate(start.layout.member_layouts)
+        self.members: Sequence[CoordinatorExchange] = [make(member, layout) for member, layout in layouts]
 
-    def _on_host(self, member: int, part: Part) -> CoordinatorExchange:
+    def _on_host(self, member: int, layout: MemberLayout) -> CoordinatorExchange:
         """Makes the coordinator's end of an exchange in host memory, for one member."""
-        devices, rounds = enumerate(self._start.devices), part.slot_plan != part.plan
+        devices, rounds = enumerate(self._start.devices), layout.slot_plan != layout.plan
         return HostCoordinator(
-            part,
-            self._host.of(part),
+            layout,
+            self._host.of_member(layout),
             compact=[worker for worker, spec in devices if rounds or parse_device(spec).is_accelerator],
             touched_rows=partial(self._touched_rows, member),
             publish=self._shortcut.publish,
             member=member,
-            others=self.others,
+            other_sums=self.others,
         )
 
     def _on_device(self) -> partial[CoordinatorExchange]:
@@ -116,28 +116,28 @@ class Exchanges:
             )
             for device in devices
         ]
-        homes = Homes(stores, exchange.workers)
+        device_stores = DeviceStores(stores, exchange.workers)
         self.copies = FromDevices(devices)
-        if self._lent is not None:
-            (worker,) = exchange.workers_there
-            self._lent.set_result(homes.lend(worker, self._start.peer.incarnation))
+        if self._exported is not None:
+            (worker,) = exchange.workers_on_devices
+            self._exported.set_result(device_stores.export_memory(worker, self._start.peer.incarnation))
             crash_point("coordinator.memory_lent")
-        elif shared is not None and exchange.workers_there:
-            self.lender = Lender(self._start.address_key, self._start.peer, homes, shared)
-        return partial(self._of_devices, homes, place_pieces(layout.plans, len(devices)))
+        elif shared is not None and exchange.workers_on_devices:
+            self.memory_exporter = MemoryExporter(self._start.address_key, self._start.peer, device_stores, shared)
+        return partial(self._of_devices, device_stores, assign_owners(layout.plans, len(devices)))
 
     def _of_devices(
-        self, homes: Homes, placed: Sequence[Mapping[Piece, int]], member: int, part: Part
+        self, device_stores: DeviceStores, owners: Sequence[Mapping[ShardKey, int]], member: int, layout: MemberLayout
     ) -> CoordinatorExchange:
-        """Makes the coordinator's end of an exchange on devices, for one member. `placed`: by member, the device of
-        each part of its parameters."""
+        """Makes the coordinator's end of an exchange on devices, for one member. `owners`: by member, the device of
+        each shard of its parameters."""
         return DeviceCoordinator(
-            part,
-            homes,
-            placed[member],
+            layout,
+            device_stores,
+            owners[member],
             touched_rows=partial(self._touched_rows, member),
             publish=self._shortcut.publish,
-            remote=self._host.of(part) if self._host.halves else None,
+            remote=self._host.of_member(layout) if self._host.halves else None,
         )
 
     def _touched_rows(self, member: int, contribution: Contribution, field: str) -> Touched:

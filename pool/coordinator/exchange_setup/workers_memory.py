@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from pool.shm.memory import Memory
-from pool.shm.signals import CoordinatorEnd, Finished
+from pool.shm.signals import CoordinatorSignals, FinishedBatches
 
 
 class WorkersMemory:
     """Implements `scheduler.inbox.WorkersMemory`."""
 
-    def __init__(self, memory: Memory, shortcut: CoordinatorEnd) -> None:
+    def __init__(self, memory: Memory, shortcut: CoordinatorSignals) -> None:
         self._memory = memory
         self._shortcut = shortcut
 
-    def finished(self, worker: int) -> Finished:
-        return self._shortcut.finished(worker)
+    def finished(self, worker: int) -> FinishedBatches:
+        return self._shortcut.read_finished(worker)
 
     def in_work(self, worker: int) -> tuple[int, int]:
-        held = self._memory.in_work(worker).held
+        held = self._memory.work_record(worker).read()
         return held.attempt, held.batch
 
     def raised(self, worker: int, attempt: int) -> str:
-        return self._memory.raised(worker).of(attempt)
+        return self._memory.exception_text(worker).read(attempt)

@@ -48,12 +48,12 @@ class Metrics:
         step: int,
         steps: int,
         samples_per_step: int,
-        say: Callable[[str], object],
+        notify: Callable[[str], object],
         *,
         sinks: Sequence[str],
     ) -> None:
         """Opens the sinks, and removes their records of steps after `step`. `step`, `steps`: the step that this process
-        begins with, and the run's last. `say`: shows the run's user a line. `sinks`: names of sinks besides
+        begins with, and the run's last. `notify`: shows the run's user a line. `sinks`: names of sinks besides
         metrics.jsonl."""
         self._steps = steps
         self._samples_per_step = samples_per_step
@@ -67,8 +67,8 @@ class Metrics:
         self._shares = Shares()
         lines = self._lines = JsonLines(run_dir)
         self._attempts = FinalAttempts()
-        self._say = say
-        self._sinks = Sinks((lines, *open_sinks(sinks, run_dir, say)), say)
+        self._notify = notify
+        self._sinks = Sinks((lines, *open_sinks(sinks, run_dir, notify)), notify)
         self._sinks.resume(step)
         self.validated_version = lines.validated  # `step` if its validation is recorded already, else -1
         self._validation_losses: tuple[float, ...] = ()
@@ -102,7 +102,7 @@ class Metrics:
                 "samples_per_second": self._samples_per_step / seconds if seconds > 0 else 0.0,
                 "gradient_mb": (traffic.read_nbytes - self._traffic.read_nbytes) / 1e6,
                 **self._sent_mb(traffic),
-                "batches_ready": float(commit.ready),
+                "batches_ready": float(commit.batches_ready),
                 **{f"{TRAIN}{metric.name}": metric.value for metric in commit.metrics},
                 **vars(self._shares),
                 **of_members("loss", self._losses),
@@ -220,7 +220,7 @@ class Metrics:
             if not self._attempts.failed(now):
                 raise RunError(f"{account}; tried for {FINAL_MINUTES} minutes", EXIT_RESOURCES) from None
             if not waited:
-                self._say(
+                self._notify(
                     f"{account}; the run keeps them in memory and tries again for {FINAL_MINUTES} minutes: make room. "
                     "To end without them: Ctrl-C twice"
                 )

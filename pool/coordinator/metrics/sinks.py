@@ -7,22 +7,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from loader.plugins.error_text import error_line
-from loader.plugins.interface import interface_problem
+from loader.plugins.error_text import format_error_with_location
+from loader.plugins.interface import find_interface_problem
 from pool.telemetry.sinks import ResumedSink, Sink, factory_of
 
 
-def open_sinks(names: Sequence[str], run_dir: Path, say: Callable[[str], object]) -> list[Sink]:
+def open_sinks(names: Sequence[str], run_dir: Path, notify: Callable[[str], object]) -> list[Sink]:
     """Makes the sinks of these names (`run.sinks`). One that can't be made is reported to the user and left out."""
     sinks: list[Sink] = []
     for name in names:
         try:
             sink = factory_of(name)(run_dir)
-            problem = interface_problem(sink, Sink, "a metrics sink")
+            problem = find_interface_problem(sink, Sink, "a metrics sink")
         except (Exception, SystemExit) as error:  # a user's code may raise anything
-            problem = error_line(error)
+            problem = format_error_with_location(error)
         if problem:
-            say(f"run.sinks: {name}: {problem}; training goes on without it")
+            notify(f"run.sinks: {name}: {problem}; training goes on without it")
         else:
             sinks.append(sink)
     return sinks
@@ -31,10 +31,10 @@ def open_sinks(names: Sequence[str], run_dir: Path, say: Callable[[str], object]
 class Sinks:
     """Passes numbers on to several sinks. An error of a sink is reported to the user, and training goes on."""
 
-    def __init__(self, sinks: Sequence[Sink], say: Callable[[str], object]) -> None:
-        """Makes one sink of several. `say`: shows the run's user a line."""
+    def __init__(self, sinks: Sequence[Sink], notify: Callable[[str], object]) -> None:
+        """Makes one sink of several. `notify`: shows the run's user a line."""
         self._sinks = sinks
-        self._say = say
+        self._notify = notify
         self._failed: set[int] = set()  # ids of sinks whose failure has been reported
 
     def resume(self, step: int) -> None:
@@ -50,7 +50,7 @@ class Sinks:
             with self.guarded(sink):
                 if sink.add(step, scalars) and id(sink) in self._failed:
                     self._failed.remove(id(sink))
-                    self._say(f"{_place_of(sink)} is written again")
+                    self._notify(f"{_place_of(sink)} is written again")
 
     def close(self) -> None:
         """Closes each sink; an error is reported to the user."""
@@ -66,8 +66,8 @@ class Sinks:
         except (Exception, SystemExit) as error:
             if id(sink) not in self._failed:
                 self._failed.add(id(sink))
-                reason = (error.strerror or error) if isinstance(error, OSError) else error_line(error)
-                self._say(f"{_place_of(sink)} can't be written: {reason}; training goes on")
+                reason = (error.strerror or error) if isinstance(error, OSError) else format_error_with_location(error)
+                self._notify(f"{_place_of(sink)} can't be written: {reason}; training goes on")
 
 
 def _place_of(sink: Sink) -> str:

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from torch import nn
 
 from pool.config.tree import Config
-from pool.coordinator.update.bucket_step import BucketStep, OnePass, Scale
+from pool.coordinator.update.bucket_step import BucketStep, FusedStep, Scale
 from pool.coordinator.update.changed_rows import Changes
-from pool.coordinator.update.copy_over import CarryOver, StepsInPlace, WritesAll, WritesTouchedRows
 from pool.coordinator.update.parameter_part import ParameterPart
 from pool.coordinator.update.stopwatch import Stopwatch
-from pool.coordinator.update.sum_then_step import SumThenStep, WholeStep
-from pool.exchange.interface import CoordinatorExchange, PieceMemory
+from pool.coordinator.update.sum_then_step import GlobalNormStep, SumThenStep
+from pool.coordinator.update.unchanged_rows import CopyAllRows, CopyUntouchedRows, CopyWithoutGradient, UnchangedRows
+from pool.exchange.interface import CoordinatorExchange, ShardMemory
 from pool.exchange.plan import Plan
 from pool.optim.buckets import BucketOptimizers
 from pool.optim.native import NativeOptimizer
@@ -28,7 +28,7 @@ class BucketSteps:
 
     buckets: list[BucketStep]  # by number of the bucket
     parts: list[ParameterPart]  # of all buckets
-    whole: WholeStep | None  # steps all buckets at the end of each step; None: each bucket is stepped by itself
+    whole: GlobalNormStep | None  # steps all buckets at the end of each step; None: each bucket is stepped by itself
     changes: Changes  # which rows of tables the steps have changed
 
 
@@ -46,12 +46,12 @@ def choose_bucket_steps(
     waits = train.clip_norm is not None or any(isinstance(each, NativeOptimizer) and each.whole_norm for each in made)
     for b, own in enumerate(parts):
         if isinstance(made[b], NativeOptimizer) and not waits and train.clip_value is None:
-            buckets.append(OnePass(b, own, optimizers, scale, stopwatch))
+            buckets.append(FusedStep(b, own, optimizers, scale, stopwatch))
             continue
         summed.append(SumThenStep(b, own, optimizers, scale, stopwatch, clip_value=train.clip_value, waits=waits))
         buckets.append(summed[-1])
     size = sum(math.prod(parameter.shape) for parameter in plan.parameters)
-    whole = WholeStep(train.clip_norm, summed, made, size) if waits else None
+    whole = GlobalNormStep(train.clip_norm, summed, made, size) if waits else None
     return BucketSteps(buckets, [part for own in parts for part in own], whole, changes)
 
 
@@ -73,13 +73,13 @@ def _parts(
     numbers."""
 
     def made(index: int, parameter: nn.Parameter) -> ParameterPart:
-        memory = exchange.piece(plan.buckets[b], index)
+        memory = exchange.shard(plan.buckets[b], index)
         return ParameterPart(index, parameter, memory, carry_over(memory, plan.parameters[index].name, parameter))
 
-    def carry_over(memory: PieceMemory, name: str, parameter: nn.Parameter) -> CarryOver:
+    def carry_over(memory: ShardMemory, name: str, parameter: nn.Parameter) -> UnchangedRows:
         if _writes_touched_rows(optimizers, b) and memory.is_table:
-            return WritesTouchedRows(memory, len(parameter), changes.of(name))
-        return WritesAll(memory) if isinstance(optimizers.of(b), NativeOptimizer) else StepsInPlace(memory)
+            return CopyUntouchedRows(memory, len(parameter), changes.of(name))
+        return CopyWithoutGradient(memory) if isinstance(optimizers.of(b), NativeOptimizer) else CopyAllRows(memory)
 
     parameters = zip(plan.buckets[b].parameters, optimizers.parameters[b], strict=True)
     return [made(index, parameter) for index, parameter in parameters]

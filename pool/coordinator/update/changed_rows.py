@@ -13,7 +13,7 @@ import numpy as np
 from pool import _native
 from pool.checkpoint.snapshot import Rows
 from pool.checkpoint.tensor_file import TensorBytes
-from pool.kernels.fold import Touched
+from pool.kernels.reduction import Touched
 
 
 class ChangedRows:

@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from pool.coordinator.scheduler.actions import Fold, Update
-from pool.coordinator.update.bucket_step import BucketGradients, Scale, step_own
+from pool.coordinator.scheduler.actions import Reduce, Update
+from pool.coordinator.update.bucket_step import BucketGradients, Scale, step_fused
 from pool.coordinator.update.parameter_part import ParameterPart
 from pool.coordinator.update.stopwatch import Stopwatch
 from pool.crash_points import crash_point
@@ -34,8 +34,8 @@ class SumThenStep:
         waits: bool,
     ) -> None:
         """Makes the step of bucket number `bucket`. `clip_value`: the largest magnitude of a number of the gradient,
-        None: any. `waits`: if True, `update` only adds up, and `WholeStep` clips and steps all buckets when the last
-        one is added up."""
+        None: any. `waits`: if True, `update` only adds up, and `GlobalNormStep` clips and steps all buckets when the
+        last one is added up."""
         self._bucket = bucket
         self.parts = parts
         self._optimizers = optimizers
@@ -44,21 +44,21 @@ class SumThenStep:
         self._clip_value = clip_value
         self._waits = waits
 
-    def fold(self, action: Fold) -> None:
+    def reduce(self, action: Reduce) -> None:
         with self._stopwatch.reducing(action.step, self._bucket):
             crash_point("coordinator.before_fold")
             for part in self.parts:
-                if action.first:
+                if action.is_first:
                     part.begin()
-                if action.last:
-                    part.fold_all(action.contributions, self._scale(action.batches))
+                if action.is_last:
+                    part.reduce_all(action.contributions, self._scale(action.num_batches))
                 else:
-                    part.fold(action.contributions, action.places)
+                    part.reduce(action.contributions, action.covered)
 
     def update(self, action: Update) -> None:
-        if action.fold is not None:
-            self.fold(action.fold)
-        elif action.begins:
+        if action.reduction is not None:
+            self.reduce(action.reduction)
+        elif action.starts_sum:
             for part in self.parts:
                 part.begin()
         if not self._waits:
@@ -78,9 +78,9 @@ class SumThenStep:
         """Steps the optimizer with the gradient as it is now."""
         gradients = [(part, part.sum) for part in self.parts]
         if isinstance(self._optimizers.of(self._bucket), NativeOptimizer):
-            step_own(self._optimizers, self._bucket, step, gradients, 1.0)
+            step_fused(self._optimizers, self._bucket, step, gradients, 1.0)
         else:
-            step_torch(self._optimizers, self._bucket, step, gradients)
+            step_in_place(self._optimizers, self._bucket, step, gradients)
 
     @property
     def totals(self) -> list[torch.Tensor]:
@@ -88,7 +88,7 @@ class SumThenStep:
         return [part.total for part in self.parts if part.total is not None]
 
 
-class WholeStep:
+class GlobalNormStep:
     """Steps all buckets at once, for optimizers or clipping that need the norm of the whole gradient. It is the end of
     the step, when all buckets are added up.
 
@@ -132,7 +132,7 @@ def _scale_down(totals: Sequence[torch.Tensor], limit: float) -> float:
     return squares
 
 
-def step_torch(optimizers: BucketOptimizers, bucket: int, step: int, gradients: BucketGradients) -> None:
+def step_in_place(optimizers: BucketOptimizers, bucket: int, step: int, gradients: BucketGradients) -> None:
     """Makes version step + 1 of a bucket with an optimizer that changes weights in place, such as torch's. `gradients`:
     at most one for each part, added up and scaled."""
     for part, addends in gradients:

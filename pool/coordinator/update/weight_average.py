@@ -18,7 +18,7 @@ from pool.checkpoint.store import forms_of_tensors
 from pool.config.average import AverageConfig
 from pool.crash_points import crash_point
 from pool.errors import CheckpointError
-from pool.kernels.threads import MEMORY_BOUND, worthwhile
+from pool.kernels.threads import MEMORY_BOUND, choose_num_threads
 
 
 class WeightAverage:
@@ -86,7 +86,7 @@ class WeightAverage:
 def _move(average: Tensor, weights: Tensor, rate: float) -> None:
     """Adds rate * (weights - average) to the average, in place."""
     if average.dtype == torch.float32 and average.device.type == "cpu":
-        threads = worthwhile(average.numel(), MEMORY_BOUND)
+        threads = choose_num_threads(average.numel(), MEMORY_BOUND)
         _native.add_to_average(average.view(-1), weights.view(-1), rate=rate, threads=threads)
     else:  # the native kernel adds float32 in host memory only
         average.add_((weights - average).mul_(rate))

@@ -20,7 +20,7 @@ from pool.exchange.device.store import DeviceStore
 NBYTES = (2 << 20) + 24
 
 
-def copy_problem(kind: str, module: str, deadline: float) -> str:
+def find_copy_problem(kind: str, module: str, deadline: float) -> str:
     """Returns what went wrong in copies between any two cards of this kind of device, empty if nothing did.
 
     `module`: adds the kind of device to torch, where torch does not know it. `deadline`: a time of time.monotonic.
@@ -33,24 +33,25 @@ def copy_problem(kind: str, module: str, deadline: float) -> str:
         return str(error)
 
 
-def first_difference(stores: list[DeviceStore]) -> str:
+def find_first_difference(stores: list[DeviceStore]) -> str:
     """Copies a version of the weights between each pair of stores, once as the exchange sends weights and once as it
     fetches gradients.
 
     Returns a description of the first copy whose bytes differ, empty if none does.
     """
     for number, (source, target) in enumerate(permutations(stores, 2)):
-        wanted = torch.randint(256, (NBYTES,), dtype=torch.uint8, generator=torch.Generator().manual_seed(number))
-        source.halves[0].copy_(wanted)
+        generator = torch.Generator().manual_seed(number)
+        expected = torch.randint(256, (NBYTES,), dtype=torch.uint8, generator=generator)
+        source.halves[0].copy_(expected)
         target.halves[1].zero_()
         source.send(source.halves[0], [(target, target.halves[1])])
-        target.received()
+        target.wait_for_received()
         fetched = target.fetch(source.halves[0], source)
         source.wait([target])
-        for how, there in (("sent", target.halves[1]), ("fetched", fetched)):
-            differ = int((there.cpu() != wanted).sum())
-            if differ:
-                return f"{source.device} to {target.device}: {differ:,} of {NBYTES:,} bytes differ when {how}"
+        for action, copy in (("sent", target.halves[1]), ("fetched", fetched)):
+            num_different = int((copy.cpu() != expected).sum())
+            if num_different:
+                return f"{source.device} to {target.device}: {num_different:,} of {NBYTES:,} bytes differ when {action}"
     return ""
 
 
@@ -61,7 +62,7 @@ def main(kind: str, module: str, fd: str) -> None:
     devices = [torch.device(kind, index) for index in range(torch.get_device_module(kind).device_count())]
 
     def answer(*_: object) -> Reply:
-        return first_difference([DeviceStore(device, shared.allocate, NBYTES, 1) for device in devices]), ()
+        return find_first_difference([DeviceStore(device, shared.allocate, NBYTES, 1) for device in devices]), ()
 
     serve(int(fd), lambda: [torch.zeros(1, device=device).cpu() for device in devices], answer)
 

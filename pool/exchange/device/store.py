@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pool.device.event_waiter import host_event
+from pool.device.event_waiter import record_host_event
 from pool.device.memory import memory_of_device, out_of_memory
 from pool.errors import ResourceError
 
@@ -26,21 +26,21 @@ _MIB = 1 << 20
 
 
 @dataclass(frozen=True)
-class Queues:
-    """The streams of coordinator and worker where both run in one process. Each waits for the other's stream on the
-    device, in no thread."""
+class SharedStreams:
+    """The streams of coordinator and worker where both run in one process. Each lets its own stream wait for the
+    other's on the device, so no thread waits."""
 
     stepping: torch.Stream  # the coordinator's, which adds up and steps
     writing: torch.Stream  # the worker's, which copies gradients to its slots
 
 
 @dataclass(frozen=True)
-class LentMemory:
+class ExportedMemory:
     """The part of the coordinator's memory on a device that one worker uses, uint8."""
 
     weights: Tensor  # both versions of nbytes each, then their average if the run has one; the worker only reads them
     slots: Tensor  # [gradient slots x slot_nbytes]: the worker's own
-    queues: Queues | None = None  # if the worker runs in the coordinator's process
+    shared_streams: SharedStreams | None = None  # if the worker runs in the coordinator's process
 
 
 class DeviceStore:
@@ -71,111 +71,117 @@ class DeviceStore:
         self._nbytes = nbytes
         self._gradient_slots = gradient_slots
         self._slot_nbytes = nbytes if slot_nbytes is None else slot_nbytes
-        self._weights = self._allocated(2 + averages, nbytes, "versions of the weights")
-        self._lent: dict[tuple[int, int], LentMemory] = {}  # by worker and incarnation
+        self._weights = self._allocate_zeros(2 + averages, nbytes, "versions of the weights")
+        self._exported: dict[tuple[int, int], ExportedMemory] = {}  # by worker and incarnation
         self._inward = torch.Stream(device=device)  # copies here what is added up, from host and other devices
-        self._lending = torch.Stream(device=device)  # copies gradients that are added up on another device
+        self._exporting = torch.Stream(device=device)  # copies gradients that are added up on another device
         self._outward = torch.Stream(device=device)  # copies what was stepped here to the host and to other devices
-        self._arriving = torch.Stream(device=device)  # writes here what was stepped on another device
-        self._queues = Queues(self.here, torch.Stream(device=device)) if in_one_process else None
-        self._kept: list[object] = []
-        self.is_settled = True
+        self._receiving = torch.Stream(device=device)  # writes here what was stepped on another device
+        self._shared_streams: SharedStreams | None = None
+        if in_one_process:
+            self._shared_streams = SharedStreams(self.current_stream, torch.Stream(device=device))
+        self._retained: list[object] = []
+        self.is_idle = True
 
     @property
-    def here(self) -> torch.Stream:
+    def current_stream(self) -> torch.Stream:
         """Returns the calling thread's current stream on the device."""
         return torch.accelerator.current_stream(self.device)
 
     @property
     def halves(self) -> list[Tensor]:
         """Returns the memory of the versions with even and with odd numbers, uint8 [nbytes] each."""
-        return pieces(self._weights, self._nbytes)[:2]
+        return split_memory(self._weights, self._nbytes)[:2]
 
     @property
     def average(self) -> Tensor | None:
         """Returns the memory of the averaged weights, uint8 [nbytes], or None if the run has none."""
-        return next(iter(pieces(self._weights, self._nbytes)[2:]), None)
+        memory = split_memory(self._weights, self._nbytes)
+        return memory[2] if len(memory) > 2 else None
 
-    def lend(self, worker: int, incarnation: int) -> LentMemory:
+    def export_memory(self, worker: int, incarnation: int) -> ExportedMemory:
         """Returns the memory for one incarnation (life) of a worker, and allocates its gradient slots the first time.
 
         Raises ResourceError if the device has too little memory, or the error that the device has failed with.
         """
         key = worker, incarnation
-        if key not in self._lent:
-            slots = self._allocated(self._gradient_slots, self._slot_nbytes, f"the gradient slots of worker {worker}")
-            self._lent[key] = LentMemory(self._weights, slots, self._queues)
+        if key not in self._exported:
+            purpose = f"the gradient slots of worker {worker}"
+            slots = self._allocate_zeros(self._gradient_slots, self._slot_nbytes, purpose)
+            self._exported[key] = ExportedMemory(self._weights, slots, self._shared_streams)
             self.wait()  # until the slots are zeroed: from now on nobody else writes them
-        return self._lent[key]
+        return self._exported[key]
 
     def slot(self, worker: int, incarnation: int, number: int) -> Tensor:
         """Returns one gradient slot of a worker's incarnation, uint8 [slot_nbytes], for use on the current stream."""
-        if self._queues is not None:
-            self.here.wait_stream(self._queues.writing)
-        return self._lent[worker, incarnation].slots[number * self._slot_nbytes :][: self._slot_nbytes]
+        if self._shared_streams is not None:
+            self.current_stream.wait_stream(self._shared_streams.writing)
+        slots = self._exported[worker, incarnation].slots
+        return slots[number * self._slot_nbytes :][: self._slot_nbytes]
 
     def upload(self, host: Tensor) -> Tensor:
         """Returns a copy of host memory on the device, for the current stream. `host` is contiguous, and must stay
         until `wait`."""
         with self._inward:
-            there = torch.empty(host.shape, dtype=host.dtype, device=self.device)
-            there.copy_(host, non_blocking=True)
-        return self._brought(there, host)
+            uploaded = torch.empty(host.shape, dtype=host.dtype, device=self.device)
+            uploaded.copy_(host, non_blocking=True)
+        return self._await_copy(uploaded, host)
 
     def fetch(self, gradient: Tensor, other: DeviceStore) -> Tensor:
         """Returns a copy, on this device, of a gradient in another store. Nothing that is queued may still write the
         gradient."""
-        with other._lending, self._inward:
-            there = torch.empty(gradient.shape, dtype=gradient.dtype, device=self.device)
-            there.copy_(gradient.clone(), non_blocking=True)
-        return self._brought(there, gradient)
+        with other._exporting, self._inward:
+            fetched = torch.empty(gradient.shape, dtype=gradient.dtype, device=self.device)
+            fetched.copy_(gradient.clone(), non_blocking=True)
+        return self._await_copy(fetched, gradient)
 
-    def _brought(self, there: Tensor, source: Tensor) -> Tensor:
-        """Lets the current stream wait for a copy that was queued on the inward stream, and keeps its source until
+    def _await_copy(self, copy: Tensor, source: Tensor) -> Tensor:
+        """Lets the current stream wait for a copy that was queued on the inward stream, and retains its source until
         `wait`. Returns the copy."""
-        here = self.here
-        here.wait_stream(self._inward)
-        there.record_stream(here)
-        self.used(source)
-        return there
+        current = self.current_stream
+        current.wait_stream(self._inward)
+        copy.record_stream(current)
+        self.retain(source)
+        return copy
 
-    def download(self, host: Tensor, there: Tensor) -> None:
-        """Queues a copy of what the current stream has computed to host memory. Both are contiguous, and must stay
+    def download(self, host: Tensor, tensor: Tensor) -> None:
+        """Queues a copy to host memory of what the current stream has computed. Both are contiguous, and must stay
         until `wait`."""
-        self._outward.wait_stream(self.here)
+        self._outward.wait_stream(self.current_stream)
         with self._outward:
-            host.copy_(there, non_blocking=True)
-        self.used(host, there)
+            host.copy_(tensor, non_blocking=True)
+        self.retain(host, tensor)
 
-    def send(self, made: Tensor, places: Sequence[tuple[DeviceStore, Tensor]], numbers: Tensor | None = None) -> None:
-        """Queues copies of what the current stream has computed to places in other stores.
+    def send(
+        self, tensor: Tensor, targets: Sequence[tuple[DeviceStore, Tensor]], row_numbers: Tensor | None = None
+    ) -> None:
+        """Queues copies of what the current stream has computed to tensors in other stores.
 
-        `wait` waits for the copies here, and `received` on the other store. `numbers`: int64, computed by the current
-        stream. With it, `made` has only these rows of the places, one after the other.
+        `wait` waits for the copies in this store, and `wait_for_received` in the other one. `row_numbers`: int64,
+        computed by the current stream. With it, `tensor` has only these rows of the targets, one after the other.
         """
-        self._outward.wait_stream(self.here)
+        self._outward.wait_stream(self.current_stream)
         with self._outward:
-            rows = made.clone() if numbers is None else made  # memory of a store must be cloned before it is sent
-        for other, place in places:
-            other._arriving.wait_stream(other.here)  # the other device may still read or write the place
-            with self._outward, other._arriving:
+            rows = tensor.clone() if row_numbers is None else tensor  # memory of a store must be cloned before
+        for other, target in targets:
+            other._receiving.wait_stream(other.current_stream)  # the other device may still read or write the target
+            with self._outward, other._receiving:
                 arrived = rows.to(other.device, non_blocking=True)
-                if numbers is None:
-                    place.copy_(arrived)
+                if row_numbers is None:
+                    target.copy_(arrived)
                 else:
-                    place.index_copy_(0, numbers.to(other.device, non_blocking=True), arrived)
-            other.used()
-        self.used(made, numbers)
+                    target.index_copy_(0, row_numbers.to(other.device, non_blocking=True), arrived)
+            other.retain()
+        self.retain(tensor, row_numbers)
 
-    def received(self) -> None:
+    def wait_for_received(self) -> None:
         """Lets the current stream wait until what other stores have sent here has arrived."""
-        self.here.wait_stream(self._arriving)
+        self.current_stream.wait_stream(self._receiving)
 
-    def used(self, *tensors: object) -> None:
-        """Notes that work was queued since the last `wait`, and keeps the tensors that the work uses until the next
-        one."""
-        self._kept.extend(tensors)
-        self.is_settled = False
+    def retain(self, *tensors: object) -> None:
+        """Retains the tensors that queued work uses until the next `wait`. The store is not idle until then."""
+        self._retained.extend(tensors)
+        self.is_idle = False
 
     def wait(self, others: Sequence[DeviceStore] = ()) -> None:
         """Blocks until all that was queued on this device, and on the devices of `others`, is done.
@@ -183,36 +189,41 @@ class DeviceStore:
         In one process with the worker it blocks only until host memory has been read. Raises the error that a device
         has failed with.
         """
-        if self._queues is not None:
-            host_event(self._inward, spins=self._spins).synchronize()
-            self._kept.clear()
-            self.is_settled = True
-            return
-        stores, here = (self, *others), self.here
+        stores = (self, *others)
+        if self._shared_streams is None:
+            self._wait_for_streams(stores)
+        else:
+            record_host_event(self._inward, spins=self._spins).synchronize()
         for store in stores:
-            for stream in (store.here, store._arriving, store._outward):
-                here.wait_stream(stream)
-        host_event(here, spins=self._spins).synchronize()
-        for store in others:
-            store.here.query()  # raises if the device has failed: the wait above may not notice that
-        for store in stores:
-            store._kept.clear()
-            store.is_settled = True
+            store._retained.clear()
+            store.is_idle = True
 
-    def _allocated(self, count: int, nbytes: int, what: str) -> Tensor:
-        """Returns zeros for `count` pieces of `nbytes` bytes. Raises ResourceError, naming `what` they are for, if
-        memory is too little."""
+    def _wait_for_streams(self, stores: Sequence[DeviceStore]) -> None:
+        """Blocks until all that was queued for these stores, the first of which is this one, is done."""
+        current = self.current_stream
+        for store in stores:
+            for stream in (store.current_stream, store._receiving, store._outward):
+                current.wait_stream(stream)
+        record_host_event(current, spins=self._spins).synchronize()
+        for store in stores[1:]:
+            store.current_stream.query()  # raises if the device has failed: the wait above may not notice that
+
+    def _allocate_zeros(self, count: int, nbytes: int, purpose: str) -> Tensor:
+        """Allocates zeros for `count` parts of `nbytes` bytes. Raises ResourceError if there is too little memory.
+
+        `purpose`: what they are for, for the message.
+        """
         try:
             return self._allocate(self.device, count * nbytes).zero_()
         except RuntimeError as error:
             if not out_of_memory(error):
                 raise
             raise ResourceError(
-                f"the coordinator has no room on {self.device} for {what}, {count} x {-(-nbytes // _MIB):,} MiB"
+                f"the coordinator has no room on {self.device} for {purpose}, {count} x {-(-nbytes // _MIB):,} MiB"
                 f"{memory_of_device()}; lower pool.gradient_slots or model sizes, or set pool.exchange to host"
             ) from None
 
 
-def pieces(memory: Tensor, nbytes: int) -> list[Tensor]:
-    """Cuts memory into equal pieces of `nbytes` bytes, in order."""
+def split_memory(memory: Tensor, nbytes: int) -> list[Tensor]:
+    """Cuts memory into equal parts of `nbytes` bytes, in order."""
     return [memory[begin : begin + nbytes] for begin in range(0, len(memory), nbytes)]

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from pool.exchange.plan import ALIGNMENT, Plan
 from pool.exchange.plan import Tensor as PlannedTensor
-from pool.exchange.tensors import carried, replace_tensors, trained, views_of
+from pool.exchange.tensors import replace_tensors, trained_parameters, untrained_tensors, view_as_tensors
 
 Slot = npt.NDArray[np.uint8]
 AVERAGE = 2  # index of the averaged weights, after both versions
@@ -33,11 +33,11 @@ class Streams:
     stepping: torch.Stream | None = None  # the coordinator's, if in the same process: adds up, and steps weights
 
     @classmethod
-    def of(cls, device: torch.device) -> Streams:
+    def create(cls, device: torch.device) -> Streams:
         return cls(device, torch.Stream(device=device), torch.Stream(device=device))
 
     @property
-    def here(self) -> torch.Stream:
+    def current_stream(self) -> torch.Stream:
         """Returns the current stream, which computes."""
         return torch.accelerator.current_stream(self.device)
 
@@ -50,9 +50,9 @@ class DeviceWeights(Protocol):
         inward stream."""
 
     def load_average(self, version: int) -> None: ...
-    def forget(self) -> None: ...
+    def forget_version(self) -> None: ...
 
-    def own(self, place: slice) -> Tensor:
+    def buffer_bytes(self, span: slice) -> Tensor:
         """Returns the model's own buffers at these bytes of the layout, uint8."""
 
 
@@ -71,37 +71,38 @@ class CopiedWeights:
         self._halves = [torch.from_numpy(half) for half in halves]
         self._average = None if average is None else torch.from_numpy(average)
         self._memory = torch.empty(plan.nbytes, dtype=torch.uint8, device=streams.device)
+        tensors = [*plan.parameters, *plan.buffers]
         # `data`: or all would count as changed when one of them is
-        replace_tensors(model, [view.data for view in views_of(self._memory, [*plan.parameters, *plan.buffers])])
-        self._buffers = spans(plan.buffers)
-        self._all = spans([*plan.parameters, *plan.buffers])
+        replace_tensors(model, [view.data for view in view_as_tensors(self._memory, tensors)])
+        self._buffer_spans = join_spans(plan.buffers)
+        self._all_spans = join_spans(tensors)
         self._version = -1
 
     def load(self, version: int) -> None:
-        places = self._buffers if version == self._version else self._all
+        spans = self._buffer_spans if version == self._version else self._all_spans
         self._version = version
-        self._copy(self._halves[version % 2], places)
+        self._copy(self._halves[version % 2], spans)
 
     def load_average(self, version: int) -> None:  # noqa: ARG002
         assert self._average is not None
         self._version = -1
-        self._copy(self._average, self._all)
+        self._copy(self._average, self._all_spans)
 
-    def forget(self) -> None:
+    def forget_version(self) -> None:
         self._version = -1
 
-    def own(self, place: slice) -> Tensor:
-        return self._memory[place]
+    def buffer_bytes(self, span: slice) -> Tensor:
+        return self._memory[span]
 
-    def _copy(self, source: Tensor, places: Sequence[slice]) -> None:
+    def _copy(self, source: Tensor, spans: Sequence[slice]) -> None:
         """Copies these bytes of the weights from the host, and lets the current stream wait for them."""
-        here, inward = self._streams.here, self._streams.inward
-        inward.wait_stream(here)
+        current, inward = self._streams.current_stream, self._streams.inward
+        inward.wait_stream(current)
         inward.wait_stream(self._streams.outward)  # may still be copying the buffers of the previous batch
         with inward:
-            for place in places:
-                self._memory[place].copy_(source[place], non_blocking=True)
-        here.wait_stream(inward)
+            for span in spans:
+                self._memory[span].copy_(source[span], non_blocking=True)
+        current.wait_stream(inward)
 
 
 class MappedWeights:
@@ -114,20 +115,20 @@ class MappedWeights:
         `halves`: memory of the two versions, and of their average if the run has one, uint8.
         """
         self._streams = streams
-        self._weights = [views_of(half, plan.parameters) for half in halves]
-        self._buffers = [views_of(half, plan.buffers) for half in halves]
-        begin = min((tensor.offset for tensor in plan.buffers), default=plan.nbytes)
-        self._begin = begin
-        self._own = torch.empty(plan.nbytes - begin, dtype=torch.uint8, device=halves[0].device)
+        self._weights = [view_as_tensors(half, plan.parameters) for half in halves]
+        self._buffers = [view_as_tensors(half, plan.buffers) for half in halves]
+        self._buffers_offset = min((tensor.offset for tensor in plan.buffers), default=plan.nbytes)
+        nbytes = plan.nbytes - self._buffers_offset
+        self._buffer_memory = torch.empty(nbytes, dtype=torch.uint8, device=halves[0].device)
         # `data`: or all would count as changed when one of them is
         weights = [weight.data for weight in self._weights[0]]
         buffers = [
-            self.own(slice(t.offset, t.offset + t.nbytes)).view(like.dtype).view(t.shape).data
+            self.buffer_bytes(slice(t.offset, t.offset + t.nbytes)).view(like.dtype).view(t.shape).data
             for t, like in zip(plan.buffers, self._buffers[0], strict=True)
         ]
         replace_tensors(model, [*weights, *buffers])
-        self._parameters = [parameter for _, parameter in trained(model)]
-        self._carried = [tensor for _, tensor in carried(model)]
+        self._parameters = [parameter for _, parameter in trained_parameters(model)]
+        self._model_buffers = [tensor for _, tensor in untrained_tensors(model)]
 
     def load(self, version: int) -> None:
         self._load(version % 2)
@@ -135,42 +136,52 @@ class MappedWeights:
     def load_average(self, version: int) -> None:  # noqa: ARG002
         self._load(AVERAGE)
 
-    def forget(self) -> None:
+    def forget_version(self) -> None:
         """Does nothing, since the coordinator's memory, and this process with it, ends with the coordinator."""
 
-    def own(self, place: slice) -> Tensor:
-        return self._own[place.start - self._begin : place.stop - self._begin]
+    def buffer_bytes(self, span: slice) -> Tensor:
+        return self._buffer_memory[span.start - self._buffers_offset : span.stop - self._buffers_offset]
 
-    def _load(self, place: int) -> None:
-        """Points the parameters to one copy of the weights and copies its buffers. `place`: version mod 2, or
+    def _load(self, index: int) -> None:
+        """Points the parameters to one copy of the weights and copies its buffers. `index`: version mod 2, or
         AVERAGE."""
-        if self._streams.stepping is not None:  # it wrote these weights, and may read the slot that is written next
-            self._streams.here.wait_stream(self._streams.stepping)
-        for parameter, weight in zip(self._parameters, self._weights[place], strict=True):
+        streams = self._streams
+        current = streams.current_stream
+        if streams.stepping is not None:  # it wrote these weights, and may read the slot that is written next
+            current.wait_stream(streams.stepping)
+        for parameter, weight in zip(self._parameters, self._weights[index], strict=True):
             parameter.data = weight
-        self._streams.here.wait_stream(self._streams.inward)  # has copied the indices of a group's rows (RowPlaces)
-        if self._carried:
-            self._streams.here.wait_stream(self._streams.outward)  # may still be copying the previous batch's buffers
-            for tensor, buffer in zip(self._carried, self._buffers[place], strict=True):
+        current.wait_stream(streams.inward)  # has copied the indices of a group's rows (RowIndices)
+        if self._model_buffers:
+            current.wait_stream(streams.outward)  # may still be copying the previous batch's buffers
+            for tensor, buffer in zip(self._model_buffers, self._buffers[index], strict=True):
                 tensor.copy_(buffer)
 
 
-def spans(tensors: Sequence[PlannedTensor]) -> list[slice]:
+@dataclass(frozen=True)
+class SpanPair:
+    """The bytes of the same tensors in two layouts. Both spans have one size."""
+
+    first: slice
+    second: slice
+
+
+def join_spans(tensors: Sequence[PlannedTensor]) -> list[slice]:
     """Returns the byte ranges that hold these tensors, as few as possible."""
-    return [span for span, _ in moves(tensors, tensors)]
+    return [pair.first for pair in pair_spans(tensors, tensors)]
 
 
-def moves(tensors: Sequence[PlannedTensor], others: Sequence[PlannedTensor]) -> list[tuple[slice, slice]]:
-    """Pairs the byte ranges of the same tensors in two layouts, joined to as few pairs as possible. Both ranges of a
-    pair have one size."""
-    pieces: list[tuple[slice, slice]] = []
-    for one, other in sorted(zip(tensors, others, strict=True), key=lambda pair: pair[0].offset):
-        begin = one.offset, other.offset
-        if pieces:
-            gap, other_gap = one.offset - pieces[-1][0].stop, other.offset - pieces[-1][1].stop
+def pair_spans(first: Sequence[PlannedTensor], second: Sequence[PlannedTensor]) -> list[SpanPair]:
+    """Pairs the byte ranges of the same tensors in two layouts, joined to as few pairs as possible."""
+    pairs: list[SpanPair] = []
+    for one, other in sorted(zip(first, second, strict=True), key=lambda tensors: tensors[0].offset):
+        begin, other_begin = one.offset, other.offset
+        if pairs:
+            last = pairs[-1]
+            gap, other_gap = begin - last.first.stop, other_begin - last.second.stop
             if gap == other_gap and gap < ALIGNMENT:  # nothing else fits between
-                last = pieces.pop()
-                begin = last[0].start, last[1].start
-        ends = one.offset + one.nbytes, other.offset + other.nbytes
-        pieces.append((slice(begin[0], ends[0]), slice(begin[1], ends[1])))
-    return pieces
+                pairs.pop()
+                begin, other_begin = last.first.start, last.second.start
+        span = slice(begin, one.offset + one.nbytes)
+        pairs.append(SpanPair(span, slice(other_begin, other.offset + other.nbytes)))
+    return pairs

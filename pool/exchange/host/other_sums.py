@@ -1,10 +1,11 @@
-"""Keeps the sums of gradients that other machines have sent, until their step is done. They stay in the messages'
+"""Stores the sums of gradients that other machines have sent, until their step is done. They stay in the messages'
 memory."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,10 +18,24 @@ from pool.exchange.layout import Layout
 from pool.exchange.plan import Bucket
 from pool.exchange.plan import Tensor as Planned
 from pool.exchange.tensors import torch_dtype
-from pool.kernels.fold import Addend
+from pool.kernels.reduction import Addend, Touched
 from pool.protocol.messages import BucketSums, SumPlace
 
-_Piece = tuple[int, int]  # parameter, numbered through all members, and first row
+_ROW_NUMBER_NBYTES = 4  # uint32
+
+
+class _ShareKey(NamedTuple):
+    """A machine's share of a step."""
+
+    step: int
+    machine: int
+
+
+class _ShardKey(NamedTuple):
+    """The part of a parameter that one bucket holds."""
+
+    parameter: int  # numbered through all members
+    first_row: int
 
 
 class OtherSums:
@@ -29,95 +44,107 @@ class OtherSums:
     def __init__(self, layout: Layout, groups: Groups) -> None:
         self._plan = layout.plan
         self._groups = groups
-        self._buffers_of = [len(plan.buffers) for plan in layout.plans]
-        self._sums: dict[tuple[int, int], dict[_Piece, list[Addend]]] = {}  # by (step, machine)
-        self._buffers: dict[tuple[int, int], list[Tensor]] = {}  # of all members, by (step, machine)
+        self._num_buffers = [len(plan.buffers) for plan in layout.plans]  # of each member
+        self._sums: dict[_ShareKey, dict[_ShardKey, list[Addend]]] = {}
+        self._buffers: dict[_ShareKey, list[Tensor]] = {}  # of all members
 
-    def put(self, machine: int, message: BucketSums, frames: Sequence[memoryview]) -> None:
-        """Keeps the sums that another machine adds to a bucket, in place of earlier ones for the same step and bucket.
+    def store(self, machine: int, message: BucketSums, frames: Sequence[memoryview]) -> None:
+        """Stores the sums that another machine adds to a bucket, in place of earlier ones for the same step and bucket.
 
         Raises ProtocolError if the message's frames are not sums of that bucket's gradients.
         """
         if not 0 <= message.bucket < len(self._plan.buckets):
             raise ProtocolError(f"bucket {message.bucket} of {len(self._plan.buckets)}")
-        bucket, left = self._plan.buckets[message.bucket], list(frames)
-        found: dict[_Piece, list[Addend]] = {piece: [] for piece in self._pieces(bucket)}
+        bucket, remaining_frames = self._plan.buckets[message.bucket], list(frames)
+        first_row = 0 if bucket.rows is None else bucket.rows[0]
+        sums: dict[_ShardKey, list[Addend]] = {_ShardKey(index, first_row): [] for index in bucket.parameters}
         for place in message.sums:
-            if (place.parameter, place.first_row) not in found:
+            key = _ShardKey(place.parameter, place.first_row)
+            if key not in sums:
                 raise ProtocolError(f"{place}: no piece of bucket {message.bucket}")
-            found[place.parameter, place.first_row].append(self._addend(bucket, place, left))
-        if left:
-            raise ProtocolError(f"{len(left)} frames too many for bucket {message.bucket}")
-        self._sums.setdefault((message.step, machine), {}).update(found)
+            sums[key].append(self._pop_addend(bucket, place, remaining_frames))
+        if remaining_frames:
+            raise ProtocolError(f"{len(remaining_frames)} frames too many for bucket {message.bucket}")
+        self._sums.setdefault(_ShareKey(message.step, machine), {}).update(sums)
 
-    def put_buffers(self, machine: int, step: int, frames: Sequence[memoryview]) -> None:
-        """Keeps the model's buffers as they were after the first batch of the step.
+    def store_buffers(self, machine: int, step: int, frames: Sequence[memoryview]) -> None:
+        """Stores the model's buffers as another machine's first batch of a step has left them.
 
         Raises ProtocolError if they have other sizes than the model's buffers.
         """
         buffers = self._plan.buffers
         if [frame.nbytes for frame in frames] != [buffer.nbytes for buffer in buffers]:
             raise ProtocolError(f"buffers of {[frame.nbytes for frame in frames]} bytes")
-        self._buffers[step, machine] = [_tensor(frame, buffer) for frame, buffer in zip(frames, buffers, strict=True)]
+        tensors = [_as_tensor(frame, buffer, buffer.shape) for frame, buffer in zip(frames, buffers, strict=True)]
+        self._buffers[_ShareKey(step, machine)] = tensors
 
-    def take(self, contribution: Contribution, parameter: int, first_row: int) -> list[Addend]:
-        """Returns the sums that another machine has sent of one part of a parameter, ascending by place in the
+    def read(self, contribution: Contribution, parameter: int, first_row: int) -> list[Addend]:
+        """Returns the sums that another machine has sent of one shard of a parameter, ascending by leaf of the
         summation tree."""
-        return self._sums[self._key(contribution)][parameter, first_row]
+        return self._sums[self._share_key(contribution)][_ShardKey(parameter, first_row)]
 
     def buffers(self, contribution: Contribution, member: int) -> Sequence[Tensor]:
         """Returns the buffers of one member (network of an ensemble) that came with a contribution."""
-        begin = sum(self._buffers_of[:member])
-        return self._buffers[self._key(contribution)][begin : begin + self._buffers_of[member]]
+        first = sum(self._num_buffers[:member])
+        return self._buffers[self._share_key(contribution)][first : first + self._num_buffers[member]]
 
-    def forget(self, before: int) -> None:
-        """Drops what was kept of steps below `before`, which are done."""
-        self._sums = {key: sums for key, sums in self._sums.items() if key[0] >= before}
-        self._buffers = {key: buffers for key, buffers in self._buffers.items() if key[0] >= before}
+    def drop_steps_before(self, step: int) -> None:
+        """Drops what is stored of earlier steps, which are done."""
+        self._sums = {key: sums for key, sums in self._sums.items() if key.step >= step}
+        self._buffers = {key: buffers for key, buffers in self._buffers.items() if key.step >= step}
 
-    def _key(self, contribution: Contribution) -> tuple[int, int]:
+    def _share_key(self, contribution: Contribution) -> _ShareKey:
         assert contribution.machine is not None
-        return self._groups.step_of(contribution.batches[0]), contribution.machine
+        return _ShareKey(self._groups.step_of(contribution.batches[0]), contribution.machine)
 
-    def _pieces(self, bucket: Bucket) -> list[_Piece]:
-        first_row = 0 if bucket.rows is None else bucket.rows[0]
-        return [(parameter, first_row) for parameter in bucket.parameters]
+    def _pop_addend(self, bucket: Bucket, place: SumPlace, frames: list[memoryview]) -> Addend:
+        """Removes one sum from the front of `frames` and returns it. Raises ProtocolError if the frames do not fit.
 
-    def _addend(self, bucket: Bucket, place: SumPlace, frames: list[memoryview]) -> Addend:
-        """Takes one sum, and of a table its row numbers, from the front of `frames`. Raises ProtocolError if they do
-        not fit."""
+        Layout: of a table first the row numbers, uint32 [rows]; then the numbers of the sum.
+        """
         planned = self._plan.parameters[place.parameter]
         first, last = bucket.rows or (0, planned.shape[0] if planned.shape else 1)
-        rows, touched = last - first, None
-        if (planned.sparse_field is None) != (place.rows < 0) or place.rows > rows:
-            raise ProtocolError(f"{place}: {planned.name} has {rows} rows there")
-        if len(frames) < 1 + (place.rows >= 0):
+        num_rows = last - first
+        is_table = place.rows >= 0
+        if is_table != (planned.sparse_field is not None) or place.rows > num_rows:
+            raise ProtocolError(f"{place}: {planned.name} has {num_rows} rows there")
+        if len(frames) < 1 + is_table:
             raise ProtocolError(f"{place}: its numbers are missing")
-        if place.rows >= 0:
-            listed = frames.pop(0)
-            if listed.nbytes != 4 * place.rows:
-                raise ProtocolError(f"{place}: {listed.nbytes} bytes of row numbers")
-            touched = _aligned(listed, 4).view(np.uint32) if place.rows else np.empty(0, np.uint32)
-            if place.rows and (touched[0] < first or touched[-1] >= last or np.any(touched[1:] <= touched[:-1])):
-                raise ProtocolError(f"{place}: row numbers that do not ascend from {first} to below {last}")
-            rows = place.rows
-        shape = (rows, *planned.shape[1:]) if planned.shape else ()
+        touched = None
+        if is_table:
+            touched = _parse_row_numbers(frames.pop(0), place, first, last)
+            num_rows = place.rows
+        shape = (num_rows, *planned.shape[1:]) if planned.shape else ()
         numbers = frames.pop(0)
         if numbers.nbytes != prod(shape) * torch_dtype(planned.dtype).itemsize:
             raise ProtocolError(f"{place}: {numbers.nbytes} bytes for {shape} {planned.dtype}")
-        return Addend(place.place, _tensor(numbers, planned, shape), touched)
+        return Addend(place.place, _as_tensor(numbers, planned, shape), touched)
 
 
-def _tensor(frame: memoryview, planned: Planned, shape: tuple[int, ...] | None = None) -> Tensor:
-    """Returns the numbers of a frame as a tensor of the planned dtype. `shape`: None for the planned tensor's own."""
-    dtype, shape = torch_dtype(planned.dtype), planned.shape if shape is None else shape
+def _parse_row_numbers(frame: memoryview, place: SumPlace, first: int, last: int) -> Touched:
+    """Returns the row numbers of a table's sum. Raises ProtocolError unless they ascend from `first` to below
+    `last`."""
+    if frame.nbytes != _ROW_NUMBER_NBYTES * place.rows:
+        raise ProtocolError(f"{place}: {frame.nbytes} bytes of row numbers")
+    if place.rows == 0:
+        return np.empty(0, np.uint32)
+    rows = _align(frame, _ROW_NUMBER_NBYTES).view(np.uint32)
+    if rows[0] < first or rows[-1] >= last or np.any(rows[1:] <= rows[:-1]):
+        raise ProtocolError(f"{place}: row numbers that do not ascend from {first} to below {last}")
+    return rows
+
+
+def _as_tensor(frame: memoryview, planned: Planned, shape: tuple[int, ...]) -> Tensor:
+    """Returns the numbers of a frame as a tensor of the planned dtype."""
+    dtype = torch_dtype(planned.dtype)
     if not frame.nbytes:
         return torch.empty(shape, dtype=dtype)
-    return torch.from_numpy(_aligned(frame, dtype.itemsize)).view(dtype).view(shape)
+    return torch.from_numpy(_align(frame, dtype.itemsize)).view(dtype).view(shape)
 
 
-def _aligned(frame: memoryview, itemsize: int) -> npt.NDArray[np.uint8]:
-    """Returns a frame's bytes, writable and aligned for numbers of this size, as a copy if need be: a message begins
-    anywhere."""
+def _align(frame: memoryview, itemsize: int) -> npt.NDArray[np.uint8]:
+    """Returns a frame's bytes, writable and aligned for numbers of this size. Copies them if need be, since a message
+    begins anywhere."""
     raw = np.frombuffer(frame, np.uint8)
-    return raw.copy() if raw.ctypes.data % itemsize or not raw.flags.writeable else raw
+    is_usable = raw.ctypes.data % itemsize == 0 and raw.flags.writeable
+    return raw if is_usable else raw.copy()

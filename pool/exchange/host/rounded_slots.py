@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from pool import _native
-from pool.exchange.host_memory import untouched
+from pool.exchange.host_memory import lazy_zeros
 from pool.exchange.plan import Bucket, Plan
-from pool.exchange.tensors import views
+from pool.exchange.tensors import view_array_as_tensors
 from pool.exchange.touched_rows import Group, compact_rows
-from pool.kernels.threads import MEMORY_BOUND, SCATTERED, worthwhile
+from pool.kernels.threads import MEMORY_BOUND, SCATTERED, choose_num_threads
 
 Slot = npt.NDArray[np.uint8]
 
@@ -28,28 +28,27 @@ class RoundedSlots:
     def __init__(self, plan: Plan, slot_plan: Plan, slots: Sequence[Slot]) -> None:
         """Allocates the float32 memory. `plan`: its layout, that of the weights; `slot_plan`: the layout of the
         slots."""
-        self.memory = untouched(plan.nbytes)
+        self.memory = lazy_zeros(plan.nbytes)
         self._plan = plan
-        self._made = views(self.memory, plan.parameters)
-        self._slots = [views(slot, slot_plan.parameters) for slot in slots]
+        self._gradients = view_array_as_tensors(self.memory, plan.parameters)
+        self._slots = [view_array_as_tensors(slot, slot_plan.parameters) for slot in slots]
 
-    def hand_over(self, bucket: Bucket, slot: int, group: Group, present: set[int]) -> dict[int, bool]:
+    def round_bucket(self, bucket: Bucket, slot: int, group: Group, present: set[int]) -> dict[int, bool]:
         """Rounds the gradients of a bucket to a slot. Returns, by parameter, whether all of its numbers are finite
         afterwards.
 
         `present`: the parameters that have a gradient.
         """
-        return {p: self._round(p, bucket, slot, group) for p in bucket.parameters if p in present}
+        return {p: self._round_shard(p, bucket, slot, group) for p in bucket.parameters if p in present}
 
-    def _round(self, parameter: int, bucket: Bucket, slot: int, group: Group) -> bool:
-        """Rounds the part of a parameter's gradient that a bucket holds to its place in a slot. Returns whether all of
-        it is finite then."""
-        made, place = self._made[parameter], self._slots[slot][parameter]
+    def _round_shard(self, parameter: int, bucket: Bucket, slot: int, group: Group) -> bool:
+        """Rounds what a bucket holds of a parameter's gradient to a slot. Returns whether all of it is finite then."""
+        gradient, rounded = self._gradients[parameter], self._slots[slot][parameter]
         field = self._plan.parameters[parameter].sparse_field
         if field is None:
-            threads = worthwhile(made.numel(), MEMORY_BOUND)
-            return _native.round_numbers(place.view(-1), made.view(-1), threads=threads)
+            threads = choose_num_threads(gradient.numel(), MEMORY_BOUND)
+            return _native.round_numbers(rounded.view(-1), gradient.view(-1), threads=threads)
         touched = group.touched(parameter, field)
-        rows = compact_rows(touched, bucket, len(made))
-        threads = worthwhile((rows.stop - rows.start) * made[0].numel(), SCATTERED)
-        return _native.round_rows(place[rows], made, touched[rows], threads=threads)
+        rows = compact_rows(touched, bucket, len(gradient))
+        threads = choose_num_threads((rows.stop - rows.start) * gradient[0].numel(), SCATTERED)
+        return _native.round_rows(rounded[rows], gradient, touched[rows], threads=threads)

@@ -16,7 +16,7 @@ from pool.exchange.host.rounded_slots import RoundedSlots
 from pool.exchange.interface import GroupBatch
 from pool.exchange.layout import Layout
 from pool.exchange.plan import Bucket
-from pool.exchange.tensors import carried, replace_tensors, trained, views
+from pool.exchange.tensors import replace_tensors, trained_parameters, untrained_tensors, view_array_as_tensors
 from pool.exchange.touched_rows import Group
 from pool.kernels.sparse import backend_for
 
@@ -24,13 +24,14 @@ Slot = npt.NDArray[np.uint8]
 
 
 class HostWorker:
-    """A WorkerExchange (`pool.exchange.interface` says what each method does).
+    """Implements `WorkerExchange` in shared memory of the host.
 
-    The parameters are views of the weights. The layer's own backward writes the rows of a table's gradient where `rows`
-    says. If slots have a smaller type, gradients are made in private memory and rounded as they are handed over.
+    The parameters are views of the weights. The layer's own backward writes the rows of a table's gradient to
+    `gradient_memory`. If slots have a smaller type, gradients are computed in private memory and rounded as they are
+    handed over.
     """
 
-    puts_rows = False  # they are written where `rows` says
+    uses_compact_rows = False
 
     def __init__(
         self,
@@ -47,17 +48,16 @@ class HostWorker:
         `slots`: the worker's own gradient slots.
         """
         plan, slot_plan = layout.plan, layout.slot_plan
-        self._weights = [views(half, plan.parameters) for half in halves]
-        self._buffers = [views(half, plan.buffers) for half in halves]
-        self._average = [] if average is None else views(average, (*plan.parameters, *plan.buffers))
+        self._weights = [view_array_as_tensors(half, plan.parameters) for half in halves]
+        self._buffers = [view_array_as_tensors(half, plan.buffers) for half in halves]
+        self._average = [] if average is None else view_array_as_tensors(average, (*plan.parameters, *plan.buffers))
         self._rounded = None if slot_plan == plan else RoundedSlots(plan, slot_plan, slots)
-        places = slots if self._rounded is None else [self._rounded.memory] * len(slots)  # where gradients are made
-        self._slots = [views(place, plan.parameters) for place in places]
-        self._slot_buffers = [views(slot, slot_plan.buffers) for slot in slots]
-        buffers = [torch.empty_like(b) for b in self._buffers[0]]
-        replace_tensors(model, [*self._weights[0], *buffers])
-        self._parameters = [parameter for _, parameter in trained(model)]
-        self._carried = [tensor for _, tensor in carried(model)]
+        float32_slots = slots if self._rounded is None else [self._rounded.memory] * len(slots)
+        self._slots = [view_array_as_tensors(slot, plan.parameters) for slot in float32_slots]
+        self._slot_buffers = [view_array_as_tensors(slot, slot_plan.buffers) for slot in slots]
+        replace_tensors(model, [*self._weights[0], *map(torch.empty_like, self._buffers[0])])
+        self._parameters = [parameter for _, parameter in trained_parameters(model)]
+        self._model_buffers = [tensor for _, tensor in untrained_tensors(model)]
         self._version = -1
         self._slot = 0
         self._lists = layout.touched_lists
@@ -65,68 +65,75 @@ class HostWorker:
         self._member_of = layout.member_of
         self._group = Group((), self._member_of)
         self._present: set[int] = set()  # parameters that have a gradient in the slot
-        self._group_sum = GroupSum(plan, places) if layout.batches_per_group > 1 else None
+        self._group_sum = GroupSum(plan, float32_slots) if layout.batches_per_group > 1 else None
 
     def load(self, version: int) -> None:
         if version != self._version:
             self._version = version
-            for parameter, weight in zip(self._parameters, self._weights[version % 2], strict=True):
-                parameter.data = weight
-        for tensor, buffer in zip(self._carried, self._buffers[version % 2], strict=True):
-            tensor.copy_(buffer)
+            self._point_parameters(self._weights[version % 2])
+        self._copy_buffers(self._buffers[version % 2])
 
     def load_average(self, version: int) -> None:  # noqa: ARG002
         self._version = -1
-        weights, buffers = self._average[: len(self._parameters)], self._average[len(self._parameters) :]
-        for parameter, weight in zip(self._parameters, weights, strict=True):
-            parameter.data = weight
-        for tensor, buffer in zip(self._carried, buffers, strict=True):
-            tensor.copy_(buffer)
+        num_parameters = len(self._parameters)
+        self._point_parameters(self._average[:num_parameters])
+        self._copy_buffers(self._average[num_parameters:])
 
-    def forget(self) -> None:
+    def forget_version(self) -> None:
         self._version = -1
 
-    def begin(self, slot: int, batches: Sequence[GroupBatch]) -> None:
+    def start_contribution(self, slot: int, batches: Sequence[GroupBatch]) -> None:
         self._slot, self._present = slot, set()
         self._group = Group(batches, self._member_of)
         if self._group_sum is not None:
             self._lists.write(self._list_memory[slot], self._group)
-            self._group_sum.begin(slot, self._group)
+            self._group_sum.start_group(slot, self._group)
 
-    def begin_batch(self) -> None:
+    def start_batch(self) -> None:
         if self._group_sum is not None:
-            self._group_sum.begin_batch()
+            self._group_sum.start_batch()
 
-    def put(self, parameter: int, gradient: Tensor) -> Tensor | bool:
-        place = self.rows(parameter)
-        finite: Tensor | bool
+    def put_gradient(self, parameter: int, gradient: Tensor) -> Tensor | bool:
+        memory = self.gradient_memory(parameter)
+        is_finite: Tensor | bool
         if backend_for(gradient) == "cpu" and gradient.is_contiguous():
-            finite = _native.copy_checked(place.view(-1), gradient.view(-1))
+            is_finite = _native.copy_checked(memory.view(-1), gradient.view(-1))
         else:
-            place.copy_(gradient)
-            finite = gradient.isfinite().all()
+            memory.copy_(gradient)
+            is_finite = gradient.isfinite().all()
         if self._group_sum is not None:
-            self._group_sum.written(parameter)
-        return finite
+            self._group_sum.add_written(parameter)
+        return is_finite
 
-    def rows(self, parameter: int) -> Tensor:
+    def gradient_memory(self, parameter: int) -> Tensor:
         self._present.add(parameter)
-        return self._slots[self._slot][parameter] if self._group_sum is None else self._group_sum.place(parameter)
-
-    def written(self, parameter: int, bucket: Bucket) -> None:
         if self._group_sum is not None:
-            self._group_sum.written(parameter, bucket.rows)
+            return self._group_sum.gradient_memory(parameter)
+        return self._slots[self._slot][parameter]
 
-    def hand_over(self, bucket: Bucket, then: Callable[[], object]) -> Mapping[int, bool]:
+    def mark_written(self, parameter: int, bucket: Bucket) -> None:
+        if self._group_sum is not None:
+            self._group_sum.add_written(parameter, bucket.rows)
+
+    def hand_over(self, bucket: Bucket, on_done: Callable[[], object]) -> Mapping[int, bool]:
         finite: Mapping[int, bool] = {}
         if self._rounded is not None:
-            finite = self._rounded.hand_over(bucket, self._slot, self._group, self._present)
-        then()
+            finite = self._rounded.round_bucket(bucket, self._slot, self._group, self._present)
+        on_done()
         return finite
 
     def put_buffers(self) -> None:
-        for place, tensor in zip(self._slot_buffers[self._slot], self._carried, strict=True):
-            place.copy_(tensor)
+        for slot_buffer, buffer in zip(self._slot_buffers[self._slot], self._model_buffers, strict=True):
+            slot_buffer.copy_(buffer)
 
-    def read(self, losses: Tensor, flags: Sequence[Tensor]) -> tuple[list[float], list[bool]]:
+    def read_results(self, losses: Tensor, flags: Sequence[Tensor]) -> tuple[list[float], list[bool]]:
         return losses.tolist(), torch.stack(list(flags)).tolist() if flags else []
+
+    def _point_parameters(self, weights: Sequence[Tensor]) -> None:
+        """Lets the model's parameters be views of these weights."""
+        for parameter, weight in zip(self._parameters, weights, strict=True):
+            parameter.data = weight
+
+    def _copy_buffers(self, buffers: Sequence[Tensor]) -> None:
+        for tensor, buffer in zip(self._model_buffers, buffers, strict=True):
+            tensor.copy_(buffer)

@@ -23,8 +23,8 @@ def gpu_lines(run: RunPlan) -> Iterator[tuple[str, str]]:
         if card.problem:
             yield "", card.problem
         if card.kernels is not None:
-            none = "" if card.kernels.there else "none, torch's own operations serve: "
-            yield "", f"kernels: {none}{card.kernels.words}"
+            none = "" if card.kernels.available else "none, torch's own operations serve: "
+            yield "", f"kernels: {none}{card.kernels.description}"
     yield "exchange", exchange_in_words(run.planned.exchange)
 
 
@@ -33,8 +33,8 @@ def gpu_notes(run: RunPlan) -> Iterator[str]:
     for card in run.planned.cards:
         if card.problem:
             yield f"{card.device}: {card.problem}"
-        if card.kernels is not None and not card.kernels.there and run.config.pool.own_kernels:
-            yield f"{card.device}: torch's own operations compute there, which is slower: {card.kernels.words}"
+        if card.kernels is not None and not card.kernels.available and run.config.pool.own_kernels:
+            yield f"{card.device}: torch's own operations compute there, which is slower: {card.kernels.description}"
         if not card.page_locked:
             yield (
                 f"{card.device}: memory can't be page-locked, so copies are slow and make the host wait; "
@@ -45,13 +45,13 @@ def gpu_notes(run: RunPlan) -> Iterator[str]:
 def exchange_in_words(exchange: Exchange) -> str:
     """Describes where gradients and weights lie, and why there."""
     if not exchange.on_device:
-        return f"host: {exchange.why or _HOST}"
-    proof = f"; {exchange.why}" if exchange.why else ""
+        return f"host: {exchange.reason or _HOST}"
+    proof = f"; {exchange.reason}" if exchange.reason else ""
     if len(exchange.devices) > 1:
-        return f"rows shared out: each of {exchange.where} adds up and steps a share of the weights' rows{proof}"
+        return f"rows shared out: each of {exchange.place_name} adds up and steps a share of the weights' rows{proof}"
     if exchange.one_process:
-        return f"local: sums, optimizer and weights lie on {exchange.where}, its worker's process has them{proof}"
-    return f"device: sums, optimizer and weights lie on {exchange.where}{proof}"
+        return f"local: sums, optimizer and weights lie on {exchange.place_name}, its worker's process has them{proof}"
+    return f"device: sums, optimizer and weights lie on {exchange.place_name}{proof}"
 
 
 def _identity(card: Card) -> str:

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from loader.errors import DataError
 from loader.stream.data import Data
 from pool.errors import ResourceError
-from pool.kernels.tree import most_nodes, most_nodes_between
+from pool.kernels.tree import max_nodes, max_nodes_anywhere
 from pool.shm import segment
-from pool.shm.memory import write_sums
+from pool.shm.memory import write_chunk_checksums
 from pool.shm.memory_map import RING, SNAPSHOTS, SUMS
-from pool.shm.signals import make_bells
+from pool.shm.signals import create_signals
 from pool.supervisor.prepare import data_files
 from pool.supervisor.prepare.resume import saved_state
 from pool.supervisor.prepare.run_plan import RunPlan
@@ -102,8 +102,8 @@ def most_sums(run: RunPlan) -> int:
     """
     place, groups = run.place, run.groups
     if place is not None:  # a share of a step consists of whole nodes of the tree, at its end too
-        return most_nodes_between(len(groups.share(place.machine, place.machines)))
-    return most_nodes(groups.per_step) if run.config.pool.gradient_slots < groups.per_step else 1
+        return max_nodes_anywhere(len(groups.share(place.machine, place.machines)))
+    return max_nodes(groups.groups_per_step) if run.config.pool.gradient_slots < groups.groups_per_step else 1
 
 
 def shortage(rows: Sequence[Row], available: Available) -> str | None:
@@ -162,7 +162,7 @@ def reserve(run: RunPlan) -> RunMemory:
     try:
         for name, size in sizes.items():
             segments[name] = segment.create(name, size, before_chunk)
-        write_sums(segments[SUMS], run.planned.num_chunks, known)
+        write_chunk_checksums(segments[SUMS], run.planned.num_chunks, known)
     except (OSError, ResourceError) as error:
         RunMemory(segments).close()
         if isinstance(error, ResourceError):
@@ -171,7 +171,7 @@ def reserve(run: RunPlan) -> RunMemory:
             f"shared memory can't be made: {error.strerror}\n{table(rows, available_memory())}"
         ) from None
     try:
-        return RunMemory(segments, sizes, make_bells(len(run.planned.devices)))
+        return RunMemory(segments, sizes, create_signals(len(run.planned.devices)))
     except OSError:
         RunMemory(segments).close()
         raise

@@ -22,7 +22,7 @@ from pool.config.key_path import walk
 from pool.config.member_settings import differing, flat
 from pool.config.tree import Config
 from pool.errors import CheckpointError, ConfigError, UnavailableError
-from pool.exchange.layout import prefix
+from pool.exchange.layout import member_prefix
 from pool.run_folder.first_steps import STEPS
 from pool.run_folder.strict_json import ABSENT, changed_entry, not_ours, printable, said, same, same_entry, value_at
 from pool.supervisor.prepare.data_files import compare_files
@@ -127,7 +127,7 @@ def compare_model(run: RunPlan, checkpoint: Path, saved: SavedState, *, to_start
     except OSError as error:
         raise CheckpointError(f"{error.filename or checkpoint}: {error.strerror}") from None
     tensors = [tensor for plan in plans for tensor in (*plan.parameters, *plan.buffers)]
-    first = prefix(0, len(plans))
+    first = member_prefix(0, len(plans))
     if to_start and not any(name.startswith(first) for name in header):
         of_one = (*plans[0].parameters, *plans[0].buffers)
         tensors = [replace(tensor, name=tensor.name.removeprefix(first)) for tensor in of_one]

@@ -113,7 +113,7 @@ class RunPlan:
             batches_per_group=config.train.batches_per_group,
             train_metrics=len(planned.measured.metrics) if config.train.metrics_every else 0,
             lists_nbytes=layout.touched_lists.nbytes,
-            without_room=planned.exchange.without_room,
+            workers_without_slots=planned.exchange.workers_without_slots,
         )
 
     def guests(self, process: Peer) -> tuple[Peer, ...]:
@@ -143,7 +143,7 @@ class RunPlan:
     def _feeder_start(self, peer: Peer) -> FeederStart:
         """Returns the feeder's start document, with the share of each step that this machine computes."""
         validates, groups, place = self.config.validates, self.groups, self.place
-        share = range(groups.per_step) if place is None else groups.share(place.machine, place.machines)
+        share = range(groups.groups_per_step) if place is None else groups.share(place.machine, place.machines)
         return FeederStart(
             **self._running(peer, uses_device=False),
             data_config=self.config.data.model_copy(update={"threads": self.decoding_threads}),
@@ -170,7 +170,7 @@ class RunPlan:
             measured=planned.measured,
             metrics_every=config.train.metrics_every,
             total_steps=config.train.steps,
-            borrows=peer.index in planned.exchange.workers_there,
+            imports_memory=peer.index in planned.exchange.workers_on_devices,
             fingerprint=planned.fingerprint,
         )
 

@@ -17,7 +17,7 @@ from pool.config.tree import Config
 from pool.process import lifeline
 from pool.process.start import RunStart
 from pool.protocol.identity import WORKER, Peer
-from pool.shm.memory import Held, held_batch
+from pool.shm.memory import BatchInWork, read_batch_in_work
 from pool.supervisor.processes.child import Child
 from pool.supervisor.processes.forkserver import ForkServer
 from pool.supervisor.resources.run_memory import RunMemory
@@ -97,7 +97,7 @@ class Children:
             self._forkserver = None
         return child.reap()
 
-    def held_batch(self, peer: Peer) -> Held | None:
+    def held_batch(self, peer: Peer) -> BatchInWork | None:
         """Returns the batch that a worker was computing when it died, or None. To be called once for each death."""
         return self._held.batch_of(peer)
 
@@ -146,10 +146,12 @@ class _HeldBatches:
         self._memory = memory
         self._seen: dict[int, int] = {}  # attempt of the newest mark seen, by worker
 
-    def batch_of(self, peer: Peer) -> Held | None:
+    def batch_of(self, peer: Peer) -> BatchInWork | None:
         """Returns the batch that a dead worker was computing, or None if there was none or the process was no
         worker."""
-        held = held_batch(self._memory.segments, self._memory.sizes, peer.index) if peer.role == WORKER else None
+        held = (
+            read_batch_in_work(self._memory.segments, self._memory.sizes, peer.index) if peer.role == WORKER else None
+        )
         if held is None or self._seen.get(peer.index) == held.attempt:
             return None
         self._seen[peer.index] = held.attempt

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pool.process.start import Start
 from pool.shm.memory_map import access
 from pool.shm.segment import SegmentHandle, read_only
-from pool.shm.signals import within_reach
+from pool.shm.signals import accessible_signals
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class RunMemory:
 
     segments: Mapping[str, int] = field(default_factory=dict)  # descriptors by name
     sizes: Mapping[str, int] = field(default_factory=dict)  # bytes of each segment
-    bells: Mapping[str, int] = field(default_factory=dict)  # descriptors of signals (eventfds) by name
+    signal_fds: Mapping[str, int] = field(default_factory=dict)  # descriptors of signals (eventfds) by name
 
     @contextlib.contextmanager
     def part_of(self, start: Start) -> Iterator[tuple[Start, list[int]]]:
@@ -38,14 +38,17 @@ class RunMemory:
                 registered = start.registers and not writable
                 handles[name] = SegmentHandle(len(duplicates), writable, registered)
                 duplicates.append(os.dup(fd) if writable or registered else read_only(fd))
-            reach = within_reach(start.peer, list(self.bells))
-            bells = {name: len(duplicates) + i for i, name in enumerate(reach)}
-            yield replace(start, segments=handles, bells=bells), [*duplicates, *(self.bells[name] for name in reach)]
+            reach = accessible_signals(start.peer, list(self.signal_fds))
+            signal_fds = {name: len(duplicates) + i for i, name in enumerate(reach)}
+            yield (
+                replace(start, segments=handles, signal_fds=signal_fds),
+                [*duplicates, *(self.signal_fds[name] for name in reach)],
+            )
         finally:
             for fd in duplicates:
                 os.close(fd)
 
     def close(self) -> None:
         """Closes all descriptors. To be called when all processes are dead; the last descriptor frees the memory."""
-        for fd in (*self.segments.values(), *self.bells.values()):
+        for fd in (*self.segments.values(), *self.signal_fds.values()):
             os.close(fd)

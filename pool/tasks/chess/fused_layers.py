@@ -21,23 +21,23 @@ from pool import _native
 from pool.kernels import sparse as kernels
 from pool.kernels.sparse import SparseInput
 from pool.nn.sparse_linear import SparseLinear
-from pool.tasks.chess.layer_stacks import Form
+from pool.tasks.chess.layer_stacks import StackSpec
 
 _MIN_SAMPLES = 2048  # per thread: work is cut into pieces of 1024, and starting a thread costs some hundred samples
 
 
-def outputs(form: Form, accumulated: Tensor, parameters: Sequence[Tensor], borders: Sequence[int]) -> Tensor:
+def outputs(spec: StackSpec, accumulated: Tensor, parameters: Sequence[Tensor], borders: Sequence[int]) -> Tensor:
     """Computes the outputs of the layer stacks, [B]. Samples borders[b] .. borders[b + 1] belong to stack b.
 
     accumulated [2 * B, l1]: the first layer's output, own perspectives first. parameters: weight and bias of each
     hidden layer [S, outputs, inputs] and [S, outputs], and of the last layer [S, inputs] and [S], for S stacks.
     """
-    out: Tensor = _Stacks.apply(form, accumulated, tuple(borders), *parameters)  # type: ignore[no-untyped-call]
+    out: Tensor = _Stacks.apply(spec, accumulated, tuple(borders), *parameters)  # type: ignore[no-untyped-call]
     return out
 
 
-def serves_first_layer(form: Form, layer: SparseLinear, sparse: SparseInput) -> bool:
-    """Returns whether `outputs_of_bags` can compute stacks of this form behind `layer` for these bags (the active
+def supports_first_layer(spec: StackSpec, layer: SparseLinear, sparse: SparseInput) -> bool:
+    """Returns whether `first_layer_outputs` can compute stacks of this form behind `layer` for these bags (the active
     features of each perspective). The bags' rows must be summed along a plan, the layer's width must be a multiple of
     32, and the first hidden layer's of 16."""
     return (
@@ -45,18 +45,18 @@ def serves_first_layer(form: Form, layer: SparseLinear, sparse: SparseInput) -> 
         and layer.bias is not None
         and layer.weight.requires_grad
         and not torch._C._are_functorch_transforms_active()
-        and _native_form(form).serves_first_layers(layer.out_features)
+        and _native_spec(spec).serves_first_layers(layer.out_features)
         and kernels.plan_of(layer.weight, sparse) is not None
     )
 
 
-def outputs_of_bags(
-    form: Form, layer: SparseLinear, sparse: SparseInput, parameters: Sequence[Tensor], borders: Sequence[int]
+def first_layer_outputs(
+    spec: StackSpec, layer: SparseLinear, sparse: SparseInput, parameters: Sequence[Tensor], borders: Sequence[int]
 ) -> Tensor:
     """Computes the outputs of `layer` and of the stacks behind it in one operation, [B]. The bags in `sparse` are all
     own perspectives, then all the opponents'. The other arguments are those of `outputs`."""
     out: Tensor = _WithFirstLayer.apply(  # type: ignore[no-untyped-call]
-        form, layer, sparse, tuple(borders), layer.weight, layer.bias, *parameters
+        spec, layer, sparse, tuple(borders), layer.weight, layer.bias, *parameters
     )
     return out
 
@@ -65,11 +65,13 @@ class _Stacks(torch.autograd.Function):
     """The autograd function of `outputs`."""
 
     @staticmethod
-    def forward(ctx: Any, form: Form, accumulated: Tensor, borders: tuple[int, ...], *parameters: Tensor) -> Tensor:
+    def forward(
+        ctx: Any, spec: StackSpec, accumulated: Tensor, borders: tuple[int, ...], *parameters: Tensor
+    ) -> Tensor:
         samples = accumulated.shape[0] // 2
         accumulated = accumulated.contiguous()
         parameters = tuple(parameter.contiguous() for parameter in parameters)
-        native = _native_form(form)
+        native = _native_spec(spec)
         memory = accumulated.new_empty(samples, native.memory_width)
         out = accumulated.new_empty(samples)
         _native.stacks_forward(
@@ -82,7 +84,7 @@ class _Stacks(torch.autograd.Function):
             threads=_threads(samples),
         )
         ctx.save_for_backward(accumulated, memory, *parameters)
-        ctx.form, ctx.borders = form, borders
+        ctx.spec, ctx.borders = spec, borders
         return out
 
     @staticmethod
@@ -92,7 +94,7 @@ class _Stacks(torch.autograd.Function):
         grad_accumulated = torch.empty_like(accumulated)
         grad_parameters = [torch.empty_like(parameter) for parameter in parameters]
         _native.stacks_backward(
-            _native_form(ctx.form),
+            _native_spec(ctx.spec),
             accumulated,
             parameters,
             ctx.borders,
@@ -106,13 +108,13 @@ class _Stacks(torch.autograd.Function):
 
 
 class _WithFirstLayer(torch.autograd.Function):
-    """The autograd function of `outputs_of_bags`. In backward the layer decides where its table's gradient is
+    """The autograd function of `first_layer_outputs`. In backward the layer decides where its table's gradient is
     written."""
 
     @staticmethod
     def forward(
         ctx: Any,
-        form: Form,
+        spec: StackSpec,
         layer: SparseLinear,
         sparse: SparseInput,
         borders: tuple[int, ...],
@@ -121,7 +123,7 @@ class _WithFirstLayer(torch.autograd.Function):
         *parameters: Tensor,
     ) -> Tensor:
         parameters = tuple(parameter.contiguous() for parameter in parameters)
-        native = _native_form(form)
+        native = _native_spec(spec)
         table, summed_bias = layer.in_effect(weight, bias, sparse)
         assert summed_bias is not None
         activations = weight.new_empty(sparse.num_bags, layer.out_features)
@@ -140,17 +142,17 @@ class _WithFirstLayer(torch.autograd.Function):
             threads=_threads_along(sparse, layer),
         )
         ctx.save_for_backward(activations, memory, *parameters)
-        ctx.form, ctx.layer, ctx.sparse, ctx.borders = form, layer, sparse, borders
+        ctx.spec, ctx.layer, ctx.sparse, ctx.borders = spec, layer, sparse, borders
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         activations, memory, *parameters = ctx.saved_tensors
-        layer, sparse, native = ctx.layer, ctx.sparse, _native_form(ctx.form)
+        layer, sparse, native = ctx.layer, ctx.sparse, _native_spec(ctx.spec)
         plan, threads = _plan(layer.weight, sparse), _threads_along(sparse, layer)
         grad_parameters = [torch.empty_like(parameter) for parameter in parameters]
-        grad_outputs = grad.new_empty(grad.numel(), ctx.form.hidden[0].outputs)
+        grad_outputs = grad.new_empty(grad.numel(), ctx.spec.hidden[0].outputs)
         _native.tails_backward(
             native,
             layer.out_features,
@@ -190,7 +192,7 @@ class _WithFirstLayer(torch.autograd.Function):
 
 
 def _plan(weight: Tensor, sparse: SparseInput) -> _native.SparsePlan:
-    """Returns the plan along which the bags' rows are summed, which `serves_first_layer` has found."""
+    """Returns the plan along which the bags' rows are summed, which `supports_first_layer` has found."""
     plan = kernels.plan_of(weight, sparse)
     assert plan is not None
     return plan
@@ -201,22 +203,22 @@ def _threads_along(sparse: SparseInput, layer: SparseLinear) -> int:
 
 
 @lru_cache(maxsize=64)
-def _native_form(form: Form) -> _native.StackForm:
+def _native_spec(spec: StackSpec) -> _native.StackForm:
     """Converts the description of the layers to the native code's type. Results are cached."""
     hidden = [
         (each.outputs, each.outputs if each.active is None else each.active, each.activation, each.square)
-        for each in form.hidden
+        for each in spec.hidden
     ]
     return _native.StackForm(
-        form.first,
-        form.largest_sum,
+        spec.first,
+        spec.largest_sum,
         hidden,
-        form.largest_input,
-        form.all_activations,
-        form.skips,
-        form.product_factor,
-        form.product_one,
-        form.hidden_one,
+        spec.largest_input,
+        spec.all_activations,
+        spec.skips,
+        spec.product_factor,
+        spec.product_one,
+        spec.hidden_one,
     )
 
 

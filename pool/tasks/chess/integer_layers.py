@@ -9,13 +9,17 @@ import numpy as np
 import numpy.typing as npt
 
 from pool import _native
-from pool.tasks.chess.positions import Block
+from pool.tasks.chess.positions import PositionBatch
 from pool.tasks.chess.quantization import Ints
 
-Rows = Sequence[tuple[int, npt.NDArray[Any]]]  # for each table: the feature of its first row, and its rows [R, columns]
+RowTables = Sequence[
+    tuple[int, npt.NDArray[Any]]
+]  # for each table: the feature of its first row, and its rows [R, columns]
 
 
-def sums_int16(tables: Rows, bias: npt.NDArray[np.int16], block: Block, threads: int = 1) -> npt.NDArray[np.int16]:
+def sum_rows_int16(
+    tables: RowTables, bias: npt.NDArray[np.int16], block: PositionBatch, threads: int = 1
+) -> npt.NDArray[np.int16]:
     """Adds up the bias and the table rows of each position's active features, modulo 2^16. Rows are int8 or int16.
     Returns [2, n, columns], the own side's sums first."""
     out = np.empty((2, len(block.piece_count), len(bias)), np.int16)
@@ -23,7 +27,7 @@ def sums_int16(tables: Rows, bias: npt.NDArray[np.int16], block: Block, threads:
     return out
 
 
-def sums_int32(tables: Rows, block: Block, threads: int = 1) -> npt.NDArray[np.int32]:
+def sum_rows_int32(tables: RowTables, block: PositionBatch, threads: int = 1) -> npt.NDArray[np.int32]:
     """Adds up the int32 table rows of each position's active features, modulo 2^32. Returns [2, n, columns], the own
     side's sums first."""
     out = np.empty((2, len(block.piece_count), tables[0][1].shape[1]), np.int32)
@@ -45,7 +49,9 @@ def products(inputs: npt.NDArray[Any], weight: npt.NDArray[Any], bias: npt.NDArr
     return out.astype(np.int64)
 
 
-def of_its_bucket(bucket: Ints, inputs: npt.NDArray[Any], layers: Callable[[npt.NDArray[Any], slice], Ints]) -> Ints:
+def evaluate_used_buckets(
+    bucket: Ints, inputs: npt.NDArray[Any], layers: Callable[[npt.NDArray[Any], slice], Ints]
+) -> Ints:
     """Evaluates each of n positions with the layers of its own output bucket alone. Returns [n].
 
     inputs: [n, in]. layers: a function of the inputs of some positions, and a slice that selects one bucket, to their

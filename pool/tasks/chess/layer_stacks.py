@@ -13,15 +13,15 @@ import torch
 from torch import Tensor
 
 from pool.kernels.backend import Backend, backend_of
-from pool.tasks.chess.cuda import layer_stacks, stack_form
-from pool.tasks.chess.cuda.in_effect import WAYS, Changes
+from pool.tasks.chess.cuda import layer_stacks, stack_spec
+from pool.tasks.chess.cuda.effective_weights import ROUNDING_MODES, ParameterTransform
 from pool.tasks.chess.quantization import Rounding
 
 Kernels = Literal["fused_first_layer", "fused", "torch"]  # model.kernels
 
 
 @dataclass(frozen=True)
-class Hidden:
+class HiddenLayer:
     """Describes a hidden layer: the number of its outputs, and the activations that turn them into inputs of the next
     layer (see Form)."""
 
@@ -32,17 +32,17 @@ class Hidden:
 
 
 @dataclass(frozen=True)
-class Form:
+class StackSpec:
     """Describes the layers behind the first one: the first layer's activation, hidden layers, and a layer with one
     output. Each output bucket has a stack of such layers.
 
     crelu clamps to 0 .. largest_sum (in hidden layers to largest_input). screlu squares the clamped values. pairwise
     clamps, and multiplies the first half of the outputs by the second. A value that is cut passes the gradient, also
-    where it is cut to an end of the range (`pool.tasks.chess.training.fake_quantization.floored`).
+    where it is cut to an end of the range (`pool.tasks.chess.training.fake_quantization.fake_floor`).
     """
 
     first: Literal["pairwise", "crelu", "screlu"]
-    hidden: tuple[Hidden, ...]
+    hidden: tuple[HiddenLayer, ...]
     largest_sum: float = 1.0
     largest_input: float = 1.0
     all_activations: bool = False  # the last layer sees all hidden layers' activations, else those of the last one
@@ -52,23 +52,23 @@ class Form:
     hidden_one: float = 0.0  # hidden layers' activations are cut likewise before they are clamped; 0: not cut
 
     @cached_property
-    def on_cuda(self) -> stack_form.StackForm:
+    def on_cuda(self) -> stack_spec.CudaStackSpec:
         """The same description in the type that the kernels for CUDA devices take."""
         hidden = (
-            stack_form.Hidden(
+            stack_spec.HiddenLayer(
                 each.outputs,
                 each.outputs if each.active is None else each.active,
-                stack_form.Kind[each.activation.upper()],
+                stack_spec.LayerActivation[each.activation.upper()],
                 each.square,
             )
             for each in self.hidden
         )
-        return stack_form.StackForm(
+        return stack_spec.CudaStackSpec(
             tuple(hidden), self.largest_input, self.all_activations, self.skips, self.hidden_one
         )
 
 
-def path_of(kernels: Kernels, weight: Tensor) -> Backend:
+def choose_backend(kernels: Kernels, weight: Tensor) -> Backend:
     """Returns the backend ("cpu", "cuda" or "torch") that computes a network with such weights: torch unless they are
     float32, where `kernels` says so, and under functorch on a CUDA device."""
     if kernels == "torch" or weight.dtype != torch.float32:
@@ -78,20 +78,20 @@ def path_of(kernels: Kernels, weight: Tensor) -> Backend:
     return backend_of(weight.device)
 
 
-def serves_on_cuda(form: Form, x: Tensor, buckets: int) -> bool:
-    """Returns whether `outputs_on_cuda` can compute stacks of this form, one for each of `buckets`, with the inputs
+def cuda_supports(spec: StackSpec, x: Tensor, buckets: int) -> bool:
+    """Returns whether `cuda_outputs` can compute stacks of this form, one for each of `buckets`, with the inputs
     `x`."""
-    return form.on_cuda.serves and buckets <= layer_stacks.MOST_BUCKETS and layer_stacks.serves(x)
+    return spec.on_cuda.supports and buckets <= layer_stacks.MOST_BUCKETS and layer_stacks.supports(x)
 
 
-def outputs_on_cuda(
-    form: Form,
+def cuda_outputs(
+    spec: StackSpec,
     x: Tensor,
     extra: Tensor | None,
     borders: Sequence[int],
     parameters: Sequence[Tensor],
     shared: tuple[Tensor, Tensor] | None = None,
-    changes: Changes | None = None,
+    changes: ParameterTransform | None = None,
 ) -> Tensor:
     """Computes the outputs of the layer stacks by CUDA kernels, plus `extra` [samples]. Returns [samples]. Samples
     borders[b] .. borders[b + 1] belong to stack b.
@@ -100,11 +100,11 @@ def outputs_on_cuda(
     inputs] and [buckets, outputs]. shared: a weight and a bias that are added to those of the first of these layers in
     every bucket. changes: applied to the parameters after that.
     """
-    return layer_stacks.layer_stacks(form.on_cuda, x, extra, borders, parameters, shared, changes)
+    return layer_stacks.layer_stacks(spec.on_cuda, x, extra, borders, parameters, shared, changes)
 
 
-def changes_of(rules: Iterable[Rounding | None], factor: float = 1.0) -> Changes:
-    """Returns the changes that `outputs_on_cuda` makes to its parameters: each is rounded by its rule, if it has one,
+def make_transform(rules: Iterable[Rounding | None], factor: float = 1.0) -> ParameterTransform:
+    """Returns the changes that `cuda_outputs` makes to its parameters: each is rounded by its rule, if it has one,
     and the first weight is multiplied by `factor`."""
-    each = tuple((1.0, 0) if rule is None else (rule.scale, WAYS.index(rule.way)) for rule in rules)
-    return Changes(factor, each if any(way for _, way in each) else ())
+    each = tuple((1.0, 0) if rule is None else (rule.scale, ROUNDING_MODES.index(rule.mode)) for rule in rules)
+    return ParameterTransform(factor, each if any(mode for _, mode in each) else ())

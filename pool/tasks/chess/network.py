@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from pool.tasks.chess.positions import Block, Inputs, Position
+from pool.tasks.chess.positions import Inputs, Position, PositionBatch
 from pool.tasks.chess.quantization import Ints, Rounding
 
 if TYPE_CHECKING:
@@ -50,13 +50,13 @@ class Network(Protocol):
         """Whether a hundred units of the values are a pawn. Otherwise they are Stockfish's internal units."""
 
     @property
-    def units_of_terms(self) -> str:
+    def term_units(self) -> str:
         """The unit of `Evaluation.terms`, as a text for people; empty if there are no terms."""
 
     def evaluate(self, positions: Sequence[Position]) -> Evaluation:
         """Evaluates each position with the layers of every output bucket."""
 
-    def values_of(self, block: Block, threads: int = 1) -> Ints:
+    def compute_values(self, block: PositionBatch, threads: int = 1) -> Ints:
         """Returns `Evaluation.value` of n positions, [n]. It computes nothing else of an Evaluation, and is faster for
         many positions."""
 
@@ -76,10 +76,10 @@ class FileNetwork(Network, Protocol):
         """Returns the activations of the first layer, which are the inputs of the next one: [n, inputs], the own side's
         outputs first."""
 
-    def facts(self) -> Facts:
+    def facts(self) -> NetworkSummary:
         """Returns the summary that `pool inspect` prints."""
 
-    def boards(self) -> Boards | None:
+    def boards(self) -> FirstLayerBoards | None:
         """Returns the first layer's rows arranged as boards, or None if its inputs are not pieces on squares."""
 
     def settings(self) -> dict[str, Any]:
@@ -106,7 +106,7 @@ class NetworkTask(Protocol):
 
 
 @dataclass(frozen=True)
-class TensorFacts:
+class TensorSummary:
     """Summarises the values of one array of a network."""
 
     name: str
@@ -121,16 +121,16 @@ class TensorFacts:
 
 
 @dataclass(frozen=True)
-class Facts:
+class NetworkSummary:
     """Summarises the contents of a network file."""
 
     about: Mapping[str, str | int]  # version, engine, widths
-    tensors: Sequence[TensorFacts]
+    tensors: Sequence[TensorSummary]
     dead: Mapping[str, tuple[int, int]]  # by layer: number of outputs that are 0 in all positions, and of all outputs
 
 
 @dataclass(frozen=True)
-class Boards:
+class FirstLayerBoards:
     """Arranges the rows of a first layer as boards: what a piece on each square adds, for each bucket of the own king's
     square."""
 
@@ -142,13 +142,13 @@ class Boards:
     worth: npt.NDArray[np.float64] | None = None  # PSQT: [buckets, pieces, 64, output buckets], internal units
 
 
-def tensor_facts(name: str, array: npt.NDArray[Any], rule: Rounding | None) -> TensorFacts:
+def summarize_tensor(name: str, array: npt.NDArray[Any], rule: Rounding | None) -> TensorSummary:
     """Summarises an array. `rule` says how its integers are stored, or is None for an array of floats."""
     kind, zeros = array.dtype.name, 1 - int(np.count_nonzero(array)) / array.size
     if rule is None:
-        return TensorFacts(name, array.shape, kind, float(array.min()), float(array.max()), None, 0.0, 0, zeros)
+        return TensorSummary(name, array.shape, kind, float(array.min()), float(array.max()), None, 0.0, 0, zeros)
     low, high = rule.bounds
     smallest, largest = int(array.min()), int(array.max())
     clipped = int(np.count_nonzero((array <= low) | (array >= high))) if rule.clips else 0
     used = max(-smallest, largest) / max(-low, high)
-    return TensorFacts(name, array.shape, kind, smallest, largest, (low, high), used, clipped, zeros)
+    return TensorSummary(name, array.shape, kind, smallest, largest, (low, high), used, clipped, zeros)

@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pool.tasks.chess.network import FileNetwork
-from pool.tasks.chess.positions import Position, sampled_positions
-from pool.tasks.chess.proof import check_same
+from pool.tasks.chess.positions import Position, read_positions
+from pool.tasks.chess.proof import check_equal_evaluations
 
 BLOCK = 4  # inputs of the next layer, a byte each
 _KEPT = 4  # every fourth position is kept to measure the order
@@ -159,11 +159,11 @@ def reorder(network_of: Callable[[], FileNetwork], put: Callable[[Order], object
     for what `find_order` refuses. Raises DataError or ConfigError for the data.
     """
     network = network_of()
-    positions = sampled_positions(patterns, network.inputs, _OPTION)
+    positions = read_positions(patterns, network.inputs, _OPTION)
     try:
         order = find_order(network.activations, positions)
     except ValueError as error:
         raise ValueError(f"{_OPTION}: {error}") from None
     put(order.order)
-    check_same(network, network_of(), "its pairs in another order", positions[:_COMPARED])
+    check_equal_evaluations(network, network_of(), "its pairs in another order", positions[:_COMPARED])
     return str(order)

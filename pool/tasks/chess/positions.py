@@ -17,11 +17,11 @@ from loader._native import extract_fen
 from loader.errors import DataError
 from loader.files.identity import identify
 from loader.files.paths import find_files
-from loader.files.text import text_of
+from loader.files.text import decode_text
 from loader.files.user_file import read_user_file
 from loader.stream.data import Data
 from loader.stream.schema import SparseBatch
-from loader.stream.sequential import batches_in_order
+from loader.stream.sequential import read_in_file_order
 from loader.stream.sources import data_config
 from pool.errors import ConfigError
 
@@ -53,7 +53,7 @@ class Bags(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Block:
+class PositionBatch:
     """The inputs that a network sees of n chess positions."""
 
     own: Bags
@@ -61,13 +61,13 @@ class Block:
     piece_count: npt.NDArray[np.int64]  # [n]
 
     @classmethod
-    def of(cls, positions: Sequence[Position]) -> Block:
+    def of(cls, positions: Sequence[Position]) -> PositionBatch:
         """Joins the inputs of single positions."""
         own, opponent = ([getattr(position, side) for position in positions] for side in ("own", "opponent"))
         return cls(_bags(own), _bags(opponent), np.array([position.piece_count for position in positions], np.int64))
 
     @classmethod
-    def of_batch(cls, batch: SparseBatch, samples: int) -> Block:
+    def of_batch(cls, batch: SparseBatch, samples: int) -> PositionBatch:
         """Copies the inputs of a batch's samples, in their order. The batch's memory may be used again afterwards."""
         view = batch.sparse[_FIELD]
         middle = int(view.offsets[samples])
@@ -99,7 +99,7 @@ def read_fen(fen: str, inputs: Inputs) -> Position:
     return Position(own, opponent, piece_count)
 
 
-def positions_of_fens(fens: Sequence[str], inputs: Inputs) -> Iterator[NamedPosition]:
+def read_fen_options(fens: Sequence[str], inputs: Inputs) -> Iterator[NamedPosition]:
     """Yields the positions of the option `--fen`. `startpos` stands for the first position of a game, as in UCI. Raises
     ConfigError for a FEN that is no position."""
     for text in fens:
@@ -110,10 +110,10 @@ def positions_of_fens(fens: Sequence[str], inputs: Inputs) -> Iterator[NamedPosi
             raise ConfigError(f"--fen: {error}") from None
 
 
-def listed_positions(path: Path, inputs: Inputs) -> Iterator[NamedPosition]:
+def read_listed_positions(path: Path, inputs: Inputs) -> Iterator[NamedPosition]:
     """Yields the positions of a file with one FEN or EPD on each line. Raises DataError."""
     try:
-        text = text_of(read_user_file(path), latin=True)
+        text = decode_text(read_user_file(path), latin=True)
     except OSError as error:
         raise DataError(path, f"can't be read: {error.strerror}") from None
     except ValueError as error:
@@ -146,7 +146,7 @@ def _id_of(operations: Sequence[str]) -> str:
     return ""
 
 
-def sampled_positions(patterns: Sequence[str], inputs: Inputs, option: str, most: int = _MOST) -> list[Position]:
+def read_positions(patterns: Sequence[str], inputs: Inputs, option: str, most: int = _MOST) -> list[Position]:
     """Returns up to `most` positions from the files that match the patterns: all of a file with a FEN or EPD on each
     line, and every fourth of the first ones of data files. Raises DataError, and ConfigError that names `option` if
     there are none."""
@@ -156,7 +156,7 @@ def sampled_positions(patterns: Sequence[str], inputs: Inputs, option: str, most
         raise ConfigError(str(error)) from None
     lists = [file for file in files if file.suffix in _LISTS]
     data = [file for file in files if file.suffix not in _LISTS]
-    listed = (named.position for file in lists for named in listed_positions(file, inputs))
+    listed = (named.position for file in lists for named in read_listed_positions(file, inputs))
     positions = list(itertools.islice(itertools.chain(listed, _of_data(data, inputs, option)), most))
     if not positions:
         raise ConfigError(f"{option}: no position in {', '.join(patterns)}")
@@ -171,7 +171,7 @@ def _of_data(files: Sequence[Path], inputs: Inputs, option: str) -> Iterator[Pos
     chess = {"features": inputs.features, "king_buckets": list(inputs.king_buckets), "output_buckets": "single"}
     config = data_config(batch_size=_BATCH, chess=chess)
     try:
-        for batch, order in batches_in_order(Data(config, identify(files))):
+        for batch, order in read_in_file_order(Data(config, identify(files))):
             yield from itertools.islice(positions_of(batch, len(order)), 0, None, _APART)
     except OSError as error:
         raise ConfigError(f"{option}: {error.filename}: {error.strerror}") from None

@@ -24,7 +24,7 @@ _PIECES = "PpNnBbRrQq"
 _PROBES = 64
 
 
-def write_proved(path: Path, data: bytes, network: FileNetwork, read: Callable[[Path], FileNetwork]) -> None:
+def write_verified(path: Path, data: bytes, network: FileNetwork, read: Callable[[Path], FileNetwork]) -> None:
     """Writes a network's file, `data`, after a check: a temporary file gets the name `path` only if `read` turns it
     into a network with the same tensors, which evaluates the probe positions to the same integers.
 
@@ -34,7 +34,7 @@ def write_proved(path: Path, data: bytes, network: FileNetwork, read: Callable[[
 
     def check(written: Path) -> None:
         again = _read_back(written, read)
-        check_same(network, again, "its file")
+        check_equal_evaluations(network, again, "its file")
         check_tensors(network.tensors, again.tensors)
 
     write_whole(path, data, check)
@@ -47,7 +47,7 @@ def check_tensors(before: Mapping[str, npt.NDArray[Any]], after: Mapping[str, np
             raise ValueError(f"{name}: other numbers in the file than in the network")
 
 
-def check_same(before: Network, after: Network, what: str, more: Sequence[Position] = ()) -> None:
+def check_equal_evaluations(before: Network, after: Network, what: str, more: Sequence[Position] = ()) -> None:
     """Checks that two networks evaluate to the same in every output bucket, for the probe positions and those in
     `more`. Raises ValueError. `what` names the second network's origin in the message."""
     positions = [*probe_positions(before.inputs), *more]
@@ -105,6 +105,6 @@ def write_whole(path: Path, data: bytes, check: Callable[[Path], object] | None 
     """Writes a network's file completely or not at all (see `loader.files.whole_file`). Raises DataError if the file
     can't be written."""
     try:
-        whole_file.write_whole(path, data, check)
+        whole_file.write_atomically(path, data, check)
     except OSError as error:
         raise DataError(path, f"can't be written: {error.strerror}") from None

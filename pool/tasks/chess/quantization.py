@@ -14,7 +14,7 @@ _PART = 1 << 15  # numbers that are converted at a time
 
 
 Ints = npt.NDArray[np.int64]
-Way = Literal["half to even", "half away from zero", "towards zero"]
+RoundingMode = Literal["half to even", "half away from zero", "towards zero"]
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Rounding:
     kind: type[np.signedinteger[Any]]
     lowest: int | None = None  # training clips weights to these integers; None: all that the type holds
     highest: int | None = None
-    way: Way = "half to even"
+    mode: RoundingMode = "half to even"
     remedy: str = ""  # advice for messages: what keeps values within bounds
 
     @property
@@ -64,7 +64,7 @@ def to_integers(name: str, floats: npt.NDArray[np.float32], rule: Rounding, clip
         scaled = part.astype(np.float64) * rule.scale
         if rule.clips and clip:
             np.clip(scaled, low, high, out=scaled)
-        scaled = rounded(scaled, rule.way)
+        scaled = rounded(scaled, rule.mode)
         wrong = np.flatnonzero((scaled < low) | (scaled > high))
         if not wrong.size:
             integers[place] = scaled
@@ -83,12 +83,12 @@ def to_integers(name: str, floats: npt.NDArray[np.float32], rule: Rounding, clip
     return integers.reshape(floats.shape)
 
 
-def rounded(values: npt.NDArray[np.float64], way: Way) -> npt.NDArray[np.float64]:
-    """Rounds values to whole numbers, which stay float64. `way` decides about values halfway between two."""
-    if way == "half to even":
+def rounded(values: npt.NDArray[np.float64], mode: RoundingMode) -> npt.NDArray[np.float64]:
+    """Rounds values to whole numbers, which stay float64. `mode` decides about values halfway between two."""
+    if mode == "half to even":
         return np.rint(values)
     cut: npt.NDArray[np.float64] = np.trunc(values)
-    if way == "half away from zero":
+    if mode == "half away from zero":
         cut += np.sign(values) * (np.abs(values - cut) >= 0.5)  # adding 0.5 first would round 0.49999999999999994 up
     return cut
 
@@ -124,6 +124,6 @@ def truncating_divide(value: Ints, divisor: int) -> Ints:
     return quotient
 
 
-def wrapped(value: Ints) -> Ints:
+def wrap_int32(value: Ints) -> Ints:
     """Returns the values that an int32 would hold after overflow."""
     return value.astype(np.int32).astype(np.int64)

@@ -51,7 +51,7 @@ class Remote(Race):
 
 @dataclass(frozen=True)
 class Shared(Race):
-    """It shows where pieces are shared out over two devices."""
+    """It shows where shards are divided over two devices."""
 
     kind: Kind = "shared"
 
@@ -64,87 +64,87 @@ DEVICE_RACES: tuple[DeviceRace, ...] = (
     Remote(
         "a version is published before it is made",
         "store",
-        "        host_event(here, spins=self._spins).synchronize()\n",
+        "        record_host_event(current, spins=self._spins).synchronize()\n",
         "",
     ),
     Remote(
         "a version is published before it is copied to other devices",
         "store",
-        "(store.here, store._arriving, store._outward)",
-        "(store.here, store._arriving)",
+        "(store.current_stream, store._receiving, store._outward)",
+        "(store.current_stream, store._receiving)",
     ),
-    Remote("nothing is ever waited for", "store", "        self.is_settled = False\n", ""),
+    Remote("nothing is ever waited for", "store", "        self.is_idle = False\n", ""),
     Local(
         "the host waits for each part that is added",
         "coordinator",
-        "        self._store.used()\n        return taken",
-        "        self._store.used()\n        self._store.wait()\n        return taken",
+        "        self._owner.retain()\n        return addends",
+        "        self._owner.retain()\n        self._owner.wait()\n        return addends",
     ),
     # --- what one process waits for on the device ---
     OneProcess(
         "gradients are added before they are there",
         "store",
-        "            self.here.wait_stream(self._queues.writing)\n",
+        "            self.current_stream.wait_stream(self._shared_streams.writing)\n",
         "            pass\n",
         mode="the worker's copies are late",
     ),
     OneProcess(
         "a version is waited for on a stream that does not make it",
         "store",
-        "Queues(self.here, torch.Stream(device=device))",
-        "Queues(torch.Stream(device=device), torch.Stream(device=device))",
+        "SharedStreams(self.current_stream, torch.Stream(device=device))",
+        "SharedStreams(torch.Stream(device=device), torch.Stream(device=device))",
     ),
     OneProcess(
         "a version is computed with before it is made",
         "weights",
-        "            self._streams.here.wait_stream(self._streams.stepping)\n",
+        "            current.wait_stream(streams.stepping)\n",
         "            pass\n",
     ),
     OneProcess(
         "a ring slot is filled again before its list of rows is copied",
         "store",
-        "            host_event(self._inward, spins=self._spins).synchronize()\n",
-        "",
+        "            record_host_event(self._inward, spins=self._spins).synchronize()\n",
+        "            pass\n",
     ),
     OneProcess(
         "the host waits for all that is queued",
         "worker",
-        "            then()  # the reader waits on the device\n",
-        "            host_event(self._streams.outward).synchronize()\n            then()\n",
+        "            on_done()  # the reader waits on the device\n",
+        "            record_host_event(self._streams.outward).synchronize()\n            on_done()\n",
         mode="at once",
     ),
     OneProcess(
         "the worker's stream waits for the one that adds up, not the other way round",
         "store",
-        "self.here.wait_stream(self._queues.writing)",
-        "self._queues.writing.wait_stream(self.here)",
+        "self.current_stream.wait_stream(self._shared_streams.writing)",
+        "self._shared_streams.writing.wait_stream(self.current_stream)",
         mode="the worker's copies are late",
     ),
     OneProcess(
         "of a step the first gradient alone is waited for",
         "store",
-        "        if self._queues is not None:\n            self.here.wait_stream",
-        "        if self._queues is not None and self.is_settled:\n            self.here.wait_stream",
+        "        if self._shared_streams is not None:\n            self.current_stream.wait_stream",
+        "        if self._shared_streams is not None and self.is_idle:\n            self.current_stream.wait_stream",
         mode="the worker's copies are late",
     ),
     OneProcess(
         "the worker is not told of the coordinator's streams",
         "store",
-        "LentMemory(self._weights, slots, self._queues)",
-        "LentMemory(self._weights, slots)",
+        "ExportedMemory(self._weights, slots, self._shared_streams)",
+        "ExportedMemory(self._weights, slots)",
     ),
     OneProcess(
         "the worker waits for what the coordinator had queued when it began",
         "weights",
-        "            self._streams.here.wait_stream(self._streams.stepping)\n",
-        "            self._begun = getattr(self, '_begun', None) or self._streams.stepping.record_event()\n"
-        "            self._streams.here.wait_event(self._begun)\n",
+        "            current.wait_stream(streams.stepping)\n",
+        "            self._early = getattr(self, '_early', None) or streams.stepping.record_event()\n"
+        "            current.wait_event(self._early)\n",
     ),
     OneProcess(
         "a ring slot is filled again when copies of another stream are done",
         "store",
-        "host_event(self._inward, spins=self._spins)",
-        "host_event(self._outward, spins=self._spins)",
+        "record_host_event(self._inward, spins=self._spins)",
+        "record_host_event(self._outward, spins=self._spins)",
     ),
     OneProcess(
         "memory of a gradient that the worker copies is used again",
@@ -189,41 +189,43 @@ DEVICE_RACES: tuple[DeviceRace, ...] = (
         "place.copy_(part.detach())",
     ),
     # --- what comes from host memory ---
-    Local("rows are added before they are there", "store", "        here.wait_stream(self._inward)\n", ""),
+    Local("rows are added before they are there", "store", "        current.wait_stream(self._inward)\n", ""),
     Remote(
         "memory of rows is used again before they are added",
         "store",
-        "        there.record_stream(here)\n",
+        "        copy.record_stream(current)\n",
         "",
         mode="stepping is late",
     ),
-    Local("rows are copied while the host waits", "store", "there.copy_(host, non_blocking=True)", "there.copy_(host)"),
+    Local(
+        "rows are copied while the host waits", "store", "uploaded.copy_(host, non_blocking=True)", "there.copy_(host)"
+    ),
     Local("lists of rows are not page-locked", "coordinator", ".pin_memory()", ""),
     Local(
         "lists of rows are not kept until they are copied",
         "store",
-        "        self.used(source)\n",
-        "        self.used()\n",
+        "        self.retain(source)\n",
+        "        self.retain()\n",
     ),
     Local(
         "lists of rows of the batch before",
         "coordinator",
-        "key = home, field, contribution.batches",
-        "key = home, field, ()",
+        "key = owner, field, contribution.batches",
+        "key = owner, field, ()",
     ),
     # --- what goes to host memory ---
     Remote(
         "a version is copied to other devices before it is made",
         "store",
-        "        self._outward.wait_stream(self.here)\n        with self._outward:\n            host",
+        "        self._outward.wait_stream(self.current_stream)\n        with self._outward:\n            host",
         "        with self._outward:\n            host",
         mode="stepping is late",
     ),
     Remote(
         "a version is copied to other devices while the host waits",
         "store",
-        "host.copy_(there, non_blocking=True)",
-        "host.copy_(there)",
+        "host.copy_(tensor, non_blocking=True)",
+        "host.copy_(tensor)",
     ),
     Remote(
         "the version before is copied to other devices",
@@ -233,13 +235,13 @@ DEVICE_RACES: tuple[DeviceRace, ...] = (
     ),
     # --- who owns which memory ---
     Local(
-        "a worker's next life is lent the memory of the one before",
+        "a worker's next life gets the memory of the one before",
         "store",
         "key = worker, incarnation",
         "key = worker, 1",
     ),
     Local(
-        "memory is lent before it is made",
+        "memory is exported before it is made",
         "store",
         "            self.wait()  # until the slots are zeroed: from now on nobody else writes them\n",
         "",
@@ -254,96 +256,96 @@ DEVICE_RACES: tuple[DeviceRace, ...] = (
     Shared(
         "rows of another device are added before they are there",
         "store",
-        "with other._lending, self._inward:",
-        "with other._lending, self._arriving:",
+        "with other._exporting, self._inward:",
+        "with other._exporting, self._receiving:",
     ),
     Shared(
         "memory of another device's rows is used again before they are added",
         "store",
-        "        there.record_stream(here)\n",
+        "        copy.record_stream(current)\n",
         "",
         mode="stepping is late",
     ),
     Shared(
-        "a piece goes to other devices before it is stepped",
+        "a shard goes to other devices before it is stepped",
         "store",
-        "        self._outward.wait_stream(self.here)\n        with self._outward:\n            rows",
+        "        self._outward.wait_stream(self.current_stream)\n        with self._outward:\n            rows",
         "        with self._outward:\n            rows",
     ),
     Shared(
-        "memory of a piece on its way is used again before it is copied",
+        "memory of a shard on its way is used again before it is copied",
         "store",
         "        with self._outward:\n            rows",
-        "        with self._lending:\n            rows",
+        "        with self._exporting:\n            rows",
     ),
     Shared(
         "gradients are copied to another device from memory that it can't use",
         "store",
-        "there.copy_(gradient.clone(), non_blocking=True)",
-        "there.copy_(gradient, non_blocking=True)",
+        "fetched.copy_(gradient.clone(), non_blocking=True)",
+        "fetched.copy_(gradient, non_blocking=True)",
     ),
     Shared(
-        "a piece is copied to another device from memory that it can't use",
+        "a shard is copied to another device from memory that it can't use",
         "store",
-        "rows = made.clone() if numbers is None else made",
-        "rows = made",
+        "rows = tensor.clone() if row_numbers is None else tensor",
+        "rows = tensor",
     ),
     Shared(
-        "a piece is copied to memory of another device that this one can't use",
+        "a shard is copied to memory of another device that this one can't use",
         "store",
-        "place.copy_(arrived)",
-        "place.copy_(rows)",
+        "target.copy_(arrived)",
+        "target.copy_(rows)",
     ),
     Shared(
         "a version is published before other devices have it",
         "store",
-        "(store.here, store._arriving, store._outward)",
-        "(store.here,)",
+        "(store.current_stream, store._receiving, store._outward)",
+        "(store.current_stream,)",
     ),
     Shared(
         "a version is published when the first device has stepped its share",
-        "homes",
-        "unsettled[0].wait(unsettled[1:])",
-        "[store.wait() for store in unsettled[:1]]",
+        "owners",
+        "busy[0].wait(busy[1:])",
+        "[store.wait() for store in busy[:1]]",
     ),
     Shared(
         "gradients that another device still adds up are overwritten",
         "store",
-        "(store.here, store._arriving, store._outward)",
-        "(self.here, store._arriving, store._outward)",
+        "(store.current_stream, store._receiving, store._outward)",
+        "(self.current_stream, store._receiving, store._outward)",
         mode="stepping on the last device is late",
     ),
     Shared(
         "a task changes what has not come from other devices yet",
         "coordinator",
-        "        self.homes.first.received()\n",
+        "        self.stores.first.wait_for_received()\n",
         "        pass\n",
     ),
     Shared(
         "what a task has changed does not go to other devices",
         "coordinator",
-        "        self._exchange.given_out.discard((self._bucket, self._parameter))\n",
+        "        self._exchange.sent_shards.discard(ShardKey(self._bucket, self._parameter))\n",
         "        pass\n",
     ),
     Shared(
-        "of the version before a piece goes to other devices",
+        "of the version before a shard goes to other devices",
         "coordinator",
-        "made, places = self.weights(version)",
-        "made, places = self.weights(version - 1)",
+        "        weights = self.weights(version)\n",
+        "        weights = self.weights(version - 1)\n",
     ),
     Shared(
         "rows are put in their places on another device before they are there",
         "store",
-        "                    place.index_copy_(0, numbers.to(other.device, non_blocking=True), arrived)\n",
-        "                    at = numbers.to(other.device, non_blocking=True)\n"
-        "                    with other._inward:\n                        place.index_copy_(0, at, arrived)\n",
+        "                    target.index_copy_(0, row_numbers.to(other.device, non_blocking=True), arrived)\n",
+        "                    at = row_numbers.to(other.device, non_blocking=True)\n"
+        "                    with other._inward:\n                        target.index_copy_(0, at, arrived)\n",
         kind="shared rows",
     ),
     Shared(
         "rows of the version before are copied on one device alone",
         "coordinator",
-        "in ((self._store, self._weights), *self._copies):",
-        "in ((self._store, self._weights),):",
+        "in ((self._owner, self._weights), *self._copies):",
+        "in ((self._owner, self._weights),):",
         kind="shared rows",
     ),
     # --- a worker's weights ---
@@ -351,14 +353,14 @@ DEVICE_RACES: tuple[DeviceRace, ...] = (
     Local(
         "buffers are overwritten before they are copied",
         "weights",
-        "            self._streams.here.wait_stream(self._streams.outward)",
+        "            current.wait_stream(streams.outward)",
         "            pass",
         mode="the worker's copies are late",
     ),
     Local(
         "places of a group's rows are not waited for",
         "weights",
-        "        self._streams.here.wait_stream(self._streams.inward)",
+        "        current.wait_stream(streams.inward)",
         "        pass",
     ),
 )
@@ -398,7 +400,7 @@ def observed(code: Code, kind: Kind, mode: Mode, seed: int, wanted: Wanted) -> s
     for who in ("worker", "autograd"):
         if found.waits[who]:
             return f"the {who} waits for the device"
-    most = PER_STEP * STEPS + (kind != "remote")  # a part that is folded early, a version; the memory that is lent
+    most = PER_STEP * STEPS + (kind != "remote")  # a part that is folded early, a version; the memory that is exported
     if found.waits["coordinator"] > most:
         return f"the coordinator waits {found.waits['coordinator']} times, not {most}"
     if found.counted.pageable_copies:

@@ -21,7 +21,7 @@ import torch.utils.backend_registration
 
 from pool.device import shared_memory
 from pool.device.proof import Setup
-from pool.device.shared_memory import Exported
+from pool.device.shared_memory import MemoryHandle
 from tests.support.paths import FAKEGPU
 
 NAME = "fakegpu"
@@ -97,13 +97,13 @@ class SharedMemory:
         torch.ops.fakegpu.map_memory(memory)
         return memory
 
-    def export(self, memory: torch.Tensor) -> Exported:
+    def export(self, memory: torch.Tensor) -> MemoryHandle:
         if _unshared:
             raise RuntimeError("FAKEGPU error: not supported (export)")
         fd, offset, nbytes = torch.ops.fakegpu.export_memory(memory)
-        return Exported(os.dup(fd), offset, nbytes)
+        return MemoryHandle(os.dup(fd), offset, nbytes)
 
-    def open(self, device: torch.device, exported: Exported) -> torch.Tensor:
+    def open(self, device: torch.device, exported: MemoryHandle) -> torch.Tensor:
         memory: torch.Tensor = torch.ops.fakegpu.import_memory(
             exported.fd, exported.offset, exported.nbytes, device.index
         )

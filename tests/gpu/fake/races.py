@@ -24,12 +24,12 @@ import torch
 from tests.gpu.fake import fakegpu
 from tests.gpu.fake.rig import MODES, Code, Done, Mode, TakingRig, difference, inputs
 
-HOMES = {
-    "arrivals": "pool.device.event_waiter",
+MODULES = {
+    "event_waiter": "pool.device.event_waiter",
     "batches": "pool.device.batches",
     "coordinator": "pool.exchange.device.coordinator",
     "copies": "pool.coordinator.exchange_setup.copies",
-    "homes": "pool.exchange.device.homes",
+    "owners": "pool.exchange.device.owners",
     "host": "pool.exchange.host.coordinator",
     "step": "pool.worker.compute",
     "store": "pool.exchange.device.store",
@@ -46,7 +46,7 @@ class Race:
     finds it."""
 
     name: str
-    module: str  # of HOMES
+    module: str  # of MODULES
     old: str
     new: str
     mode: str = "only what is waited for"
@@ -54,11 +54,21 @@ class Race:
 
 RACES = (
     # --- batches ---
-    Race("batch is not waited for", "batches", "        here.wait_event(self._copied)\n", "", mode="batches are late"),
     Race(
-        "batch's memory is not recorded on the stream that computes", "batches", "self._memory.record_stream(here)", ""
+        "batch is not waited for", "batches", "        current.wait_event(self._copied)\n", "", mode="batches are late"
     ),
-    Race("ring slot is free before it is copied", "batches", "self._arrivals.when(self._read, done)", "done()"),
+    Race(
+        "batch's memory is not recorded on the stream that computes",
+        "batches",
+        "self._memory.record_stream(current)",
+        "",
+    ),
+    Race(
+        "ring slot is free before it is copied",
+        "batches",
+        "self._event_waiter.call_after(self._read, on_read)",
+        "on_read()",
+    ),
     Race(
         "event of a batch is recorded on the stream that computes",
         "batches",
@@ -69,8 +79,8 @@ RACES = (
     Race(
         "event that frees a ring slot is recorded on the stream that computes",
         "batches",
-        "host_event(self._stream)",
-        "host_event(torch.accelerator.current_stream(self._device))",
+        "record_host_event(self._stream)",
+        "record_host_event(torch.accelerator.current_stream(self._device))",
     ),
     Race(
         "event of a batch is recorded before its copy",
@@ -78,7 +88,8 @@ RACES = (
         "            memory.copy_(torch.from_numpy(slot[:used]), non_blocking=True)\n",
         "            self._early = self._stream.record_event()\n"
         "            memory.copy_(torch.from_numpy(slot[:used]), non_blocking=True)\n"
-        "        return OnDevice(_placed(batch, slot, memory), memory, self._early, self._early, self._arrivals)\n",
+        "        events = self._early, self._early\n"
+        "        return DeviceBatch(_view_copy(batch, slot, memory), memory, *events, self._event_waiter)\n",
     ),
     Race(
         "batch is copied on the stream that computes, its event on another",
@@ -89,21 +100,21 @@ RACES = (
     Race("batch is copied while the host waits", "batches", "non_blocking=True", "non_blocking=False"),
     Race("batch is copied from memory that is not page-locked", "batches", "slot[:used])", "slot[:used].copy())"),
     # --- weights ---
-    Race("weights are not waited for", "weights", "        here.wait_stream(inward)\n", ""),
+    Race("weights are not waited for", "weights", "        current.wait_stream(inward)\n", ""),
     Race("weights of the other version", "weights", "self._halves[version % 2]", "self._halves[1 - version % 2]"),
     Race(
         "weights are copied while the host waits",
         "weights",
-        "source[place], non_blocking=True)",
-        "source[place])",
+        "source[span], non_blocking=True)",
+        "source[span])",
     ),
     # --- gradients ---
     Race(
         "gradient is copied before it is there",
         "worker",
-        "    def hand_over(self, bucket: Bucket, then: Callable[[], object]) -> Mapping[int, Tensor]:\n"
-        "        self._streams.outward.wait_stream(self._streams.here)\n",
-        "    def hand_over(self, bucket: Bucket, then: Callable[[], object]) -> Mapping[int, Tensor]:\n",
+        "    def hand_over(self, bucket: Bucket, on_done: Callable[[], object]) -> Mapping[int, Tensor]:\n"
+        "        self._streams.outward.wait_stream(self._streams.current_stream)\n",
+        "    def hand_over(self, bucket: Bucket, on_done: Callable[[], object]) -> Mapping[int, Tensor]:\n",
     ),
     Race(
         "gradient's memory is not recorded on the stream that copies",
@@ -115,33 +126,34 @@ RACES = (
     Race(
         "bucket is announced before its copies are done",
         "worker",
-        "self._arrivals.when(host_event(self._streams.outward), then)",
-        "then()",
+        "self._event_waiter.call_after(record_host_event(self._streams.outward), on_done)",
+        "on_done()",
     ),
     Race(
         "event of a bucket is recorded on the stream that computes",
         "worker",
-        "self._arrivals.when(host_event(self._streams.outward), then)",
-        "self._arrivals.when(host_event(self._streams.here), then)",
+        "self._event_waiter.call_after(record_host_event(self._streams.outward), on_done)",
+        "self._event_waiter.call_after(record_host_event(self._streams.current_stream), on_done)",
     ),
     Race(
         "event of a bucket is recorded before its copies",
         "worker",
-        "        with self._streams.outward:\n            for parameter, (gradient, place) in made.items():\n",
-        "        self._arrivals.when(host_event(self._streams.outward), then)\n        then = type(None)\n"
-        "        with self._streams.outward:\n            for parameter, (gradient, place) in made.items():\n",
+        "        with self._streams.outward:\n            for parameter, (gradient, slot_gradient) in pairs.items():\n",
+        "        self._event_waiter.call_after(record_host_event(self._streams.outward), on_done)\n"
+        "        on_done = type(None)\n"
+        "        with self._streams.outward:\n            for parameter, (gradient, slot_gradient) in pairs.items():\n",
     ),
     Race(
         "gradient is copied while the host waits",
         "worker",
-        "place.copy_(there, non_blocking=True)",
-        "place.copy_(there)",
+        "slot_gradient.copy_(source, non_blocking=True)",
+        "slot_gradient.copy_(source)",
     ),
     Race(
         "gradient goes to the slot of the batch before",
         "worker",
-        "        self._slot, self._batch, self._made = slot, -1, {}\n",
-        "        self._slot, self._batch, self._made = 1 - slot, -1, {}\n",
+        "        self._slot, self._batch_index, self._gradients = slot, -1, {}\n",
+        "        self._slot, self._batch_index, self._gradients = 1 - slot, -1, {}\n",
     ),
     Race(
         "rows of a batch before",
@@ -161,15 +173,15 @@ RACES = (
     Race(
         "a batch's gradient takes the place of those before it",
         "worker",
-        "return gradient if before is None else before + gradient",
+        "return gradient if group_sum is None else group_sum + gradient",
         "return gradient",
     ),
     # --- buffers ---
     Race(
         "buffers are copied on a stream that nobody waits for",
         "worker",
-        "        with self._streams.outward:\n            for own, place in self._buffers",
-        "        with torch.Stream(device=self._streams.device):\n            for own, place in self._buffers",
+        "        with self._streams.outward:\n            for spans in self._buffer_spans",
+        "        with torch.Stream(device=self._streams.device):\n            for spans in self._buffer_spans",
     ),
     Race(
         "buffers are overwritten by the group's next batch before they are copied",
@@ -182,21 +194,21 @@ RACES = (
     Race(
         "loss is copied before it is there",
         "worker",
-        "        self._streams.outward.wait_stream(self._streams.here)\n"
-        "        with self._streams.outward:\n            place.copy_(",
-        "        with self._streams.outward:\n            place.copy_(",
+        "        self._streams.outward.wait_stream(self._streams.current_stream)\n"
+        "        with self._streams.outward:\n            host_results.copy_(",
+        "        with self._streams.outward:\n            host_results.copy_(",
     ),
     Race(
         "loss is read before it is copied",
         "worker",
-        "self._arrivals.wait(host_event(self._streams.outward, spins=self._spins))",
+        "self._event_waiter.wait(record_host_event(self._streams.outward, spins=self._spins))",
         "self._streams.outward.record_event()",
     ),
     Race(
         "loss is waited for on the wrong stream",
         "worker",
-        "self._arrivals.wait(host_event(self._streams.outward, spins=self._spins))",
-        "self._arrivals.wait(host_event(self._streams.inward, spins=self._spins))",
+        "self._event_waiter.wait(record_host_event(self._streams.outward, spins=self._spins))",
+        "self._event_waiter.wait(record_host_event(self._streams.inward, spins=self._spins))",
     ),
     Race("loss is copied to memory that is not page-locked", "worker", "uint8, pin_memory=True", "uint8"),
     Race(
@@ -208,17 +220,17 @@ RACES = (
     Race(
         "flags are read in backward",
         "worker",
-        "return self._outcomes.check(gradient, gradient.dtype if self._adds_up else self._dtypes[parameter])",
+        "return self._outcomes.check(gradient, rounded_to)",
         "return bool(self._outcomes.check(gradient))",
     ),
-    # --- arrivals ---
+    # --- the thread that waits for events ---
     Race(
-        "what waits for an event is done before it", "arrivals", "                    arrival.event.synchronize()\n", ""
+        "what waits for an event is done before it", "event_waiter", "                pending.event.synchronize()\n", ""
     ),
     Race(
         "the end of a batch does not wait for what was given before",
-        "arrivals",
-        "        waiter.result()\n",
+        "event_waiter",
+        "        completion.result()\n",
         "        event.synchronize()\n",
     ),
 )
@@ -231,7 +243,7 @@ def broken(race: Race) -> Code:
 
 def with_bug(race: Race) -> types.ModuleType:
     """Returns a copy of the race's module with the bug."""
-    real = importlib.import_module(HOMES[race.module])
+    real = importlib.import_module(MODULES[race.module])
     text = text_of_module(race.module)
     assert text.count(race.old) == 1, f"{race.name}: the old text must occur once in {real.__file__}"
     copy = types.ModuleType(real.__name__)
@@ -241,8 +253,8 @@ def with_bug(race: Race) -> types.ModuleType:
 
 
 def text_of_module(module: str) -> str:
-    """Returns the source of a module of `HOMES`."""
-    file = importlib.import_module(HOMES[module]).__file__
+    """Returns the source of a module of `MODULES`."""
+    file = importlib.import_module(MODULES[module]).__file__
     assert file is not None
     return Path(file).read_text(encoding="utf-8")
 
@@ -253,7 +265,7 @@ def observed(code: Code, mode: Mode, seed: int, wanted: Wanted) -> str:
     mode.begin(seed)
     batches_per_group = 1 + seed % 2
     rig = TakingRig(inputs(), f"fakegpu:{seed // 2 % 2}", code, batches_per_group=batches_per_group)
-    own = rig.arrivals.native_id
+    own = rig.event_waiter.native_id
     rig.make_late(mode.late)
     try:
         if what := rig.reuse():

@@ -31,9 +31,9 @@ from pool.coordinator.exchange_setup import copies
 from pool.device import batches, event_waiter
 from pool.device.names import parse_device
 from pool.device.precision import DenseProducts
-from pool.device.timeline import Bars, NoBars, bars_of
+from pool.device.timeline import NoTimeline, Timeline, open_timeline
 from pool.ensemble.member import Member
-from pool.exchange.device import coordinator, homes, store, weights, worker
+from pool.exchange.device import coordinator, owners, store, weights, worker
 from pool.exchange.device.weights import Streams
 from pool.exchange.groups import Contribution, Groups
 from pool.exchange.host import coordinator as host
@@ -41,15 +41,15 @@ from pool.exchange.host.worker import HostWorker
 from pool.exchange.host_memory import HostMemory
 from pool.exchange.interface import CoordinatorExchange, WorkerExchange
 from pool.exchange.layout import Layout
-from pool.exchange.plan import Plan, make_plan
-from pool.exchange.tensors import rows_of, specs, trained, views
-from pool.kernels.fold import Touched, within
+from pool.exchange.plan import Plan, build_plan
+from pool.exchange.tensors import bucket_rows, tensor_specs, trained_parameters, view_array_as_tensors
+from pool.kernels.reduction import Touched, find_rows
 from pool.protocol.identity import WORKER, Peer
 from pool.protocol.messages import Assignment
 from pool.task.factory import build_model
 from pool.telemetry.trace import Trace
 from pool.worker import compute
-from pool.worker.batches import Batches, HostBatches
+from pool.worker.batches import BatchLoader, HostBatchLoader
 from pool.worker.faults import Faults
 from tests.gpu.fake import fakegpu
 from tests.support.toy import LossConfig, ModelConfig
@@ -89,11 +89,11 @@ MODES: Mapping[str, Mode] = {
 class Code:
     """The modules under test: the real ones, or copies with a bug."""
 
-    arrivals: Any = event_waiter
+    event_waiter: Any = event_waiter
     batches: Any = batches
     coordinator: Any = coordinator
     copies: Any = copies
-    homes: Any = homes
+    owners: Any = owners
     host: Any = host
     step: Any = compute
     store: Any = store
@@ -121,14 +121,16 @@ def inputs(count: int = 5, *, infinite_gradient_of_batch: int = -1) -> Inputs:
     task = ToyTask(ModelConfig(batch_norm=True), loss)
     torch.manual_seed(3)
     model = task.build_model()
-    plan = make_plan(*specs(model), [256, 1 << 14], split_tables=True)
+    plan = build_plan(*tensor_specs(model), [256, 1 << 14], split_tables=True)
     assert len(plan.buckets) > 5, "several buckets, the table cut in rows"
     versions = []
     for version in range(count):
         half = np.zeros(plan.nbytes, np.uint8)
-        for place, (_, parameter) in zip(views(half, plan.parameters), trained(model), strict=True):
+        for place, (_, parameter) in zip(
+            view_array_as_tensors(half, plan.parameters), trained_parameters(model), strict=True
+        ):
             place.copy_(parameter.detach() * (1 + 0.1 * version))
-        for place, (_, buffer) in zip(views(half, plan.buffers), model.named_buffers(), strict=True):
+        for place, (_, buffer) in zip(view_array_as_tensors(half, plan.buffers), model.named_buffers(), strict=True):
             place.copy_(buffer)
         versions.append(half)
     return Inputs(task, stream.schema, plan, slots, versions)
@@ -161,7 +163,7 @@ class WorkerRig:
         self._slots = _memory(2, self._slot_nbytes + self._lists.nbytes)
         self._dense_products: DenseProducts = dense_products
         self._trace = trace or Trace(Path(), Peer(WORKER), on=False)
-        self._bars: Bars = NoBars()
+        self._timeline: Timeline = NoTimeline()
         if self._device.is_accelerator:
             torch.accelerator.set_device_index(self._device.index)
             for memory in self._page_locked:
@@ -169,12 +171,12 @@ class WorkerRig:
 
     def _begin_worker(self) -> None:
         given, device = self._given, self._device
-        self._batches: Batches = HostBatches(given.schema)
+        self._batches: BatchLoader = HostBatchLoader(given.schema)
         if device.is_accelerator:
             where = torch.device(device.torch_name)
-            self.arrivals = self._code.arrivals.Arrivals()
-            self._bars = bars_of(self._trace, where, self.arrivals)
-            self._batches = self._code.batches.DeviceBatches(given.schema, where, self.arrivals, self._bars)
+            self.event_waiter = self._code.event_waiter.EventWaiter()
+            self._timeline = open_timeline(self._trace, where, self.event_waiter)
+            self._batches = self._code.batches.DeviceBatchLoader(given.schema, where, self.event_waiter, self._timeline)
         self.computer = self._code.step.Computer(
             lambda: [Member(given.task, build_model(given.task, 1), seed=1, settings=())],
             self._layout,
@@ -185,7 +187,7 @@ class WorkerRig:
             trace=self._trace,
             total_steps=10,
             dense_products=self._dense_products,
-            bars=self._bars,
+            timeline=self._timeline,
         )
 
     def close(self) -> None:
@@ -201,7 +203,7 @@ class WorkerRig:
     def _join(self, model: nn.Module, where: torch.device) -> WorkerExchange:
         if not self._device.is_accelerator:
             return HostWorker(model, self._layout, halves=self._halves, slots=self._slots)
-        self._streams = Streams.of(where)
+        self._streams = Streams.create(where)
         worker: WorkerExchange = self._device_worker(*self._weights_and_slots(model))
         self._exchange = worker
         return worker
@@ -216,16 +218,16 @@ class WorkerRig:
             self._layout,
             its_weights,
             self._streams,
-            self.arrivals,
+            self.event_waiter,
             slots=slots,
             list_memory=[slot[self._slot_nbytes :] for slot in self._slots],
-            bars=self._bars,
+            timeline=self._timeline,
         )
 
     def _host_coordinator(self) -> CoordinatorExchange:
         rounds = self._layout.gradient_dtype != "float32"
         made: CoordinatorExchange = self._code.host.HostCoordinator(
-            self._layout.parts[0],
+            self._layout.member_layouts[0],
             self._host_memory,
             compact=[0] if self._device.is_accelerator or rounds else [],
             touched_rows=self._touched_rows,
@@ -300,8 +302,8 @@ class TakingRig(WorkerRig):
     def make_late(self, name: str) -> None:
         """One of its streams; none if the name is empty."""
         own = self._streams
-        assert not isinstance(self._batches, HostBatches)
-        streams: dict[str, torch.Stream] = {"inward": own.inward, "outward": own.outward, "here": own.here}
+        assert not isinstance(self._batches, HostBatchLoader)
+        streams: dict[str, torch.Stream] = {"inward": own.inward, "outward": own.outward, "here": own.current_stream}
         streams["batches"] = self._batches._stream  # type: ignore[attr-defined]
         fakegpu.make_late(streams[name] if name else None)
 
@@ -310,24 +312,25 @@ class TakingRig(WorkerRig):
         done = []
         self._fill(0)
         self._publish(0)
-        for group in range(self._groups.per_step):
+        for group in range(self._groups.groups_per_step):
             done.append(self._train(group, meanwhile))
         return done
 
     def reuse(self) -> str:
-        """Batches that are dropped as soon as work with them is queued: which of them came out wrong; empty if none."""
+        """BatchLoader that are dropped as soon as work with them is queued: which of them came out wrong; empty if
+        none."""
         targets = []
         for slot in self._given.batches:
             locked = self._ring[0]
             locked[:] = slot
             read = threading.Event()
-            taken = self._batches.take(locked)
-            taken.when_read(read.set)
-            target = taken.for_current_stream().dense["target"]
+            loaded = self._batches.load(locked)
+            loaded.call_when_read(read.set)
+            target = loaded.for_current_stream().dense["target"]
             for _ in range(3):
                 target = target + 0.0
             targets.append(target)
-            del taken
+            del loaded
             read.wait()
         for k, (target, slot) in enumerate(zip(targets, self._given.batches, strict=True)):
             wanted = SparseBatch.view(self._given.schema, slot).dense["target"]
@@ -346,10 +349,10 @@ class TakingRig(WorkerRig):
 
         def prepare_next() -> None:
             meanwhile()
-            if group + 1 < self._groups.per_step:
+            if group + 1 < self._groups.groups_per_step:
                 self._fill(group + 1)
                 place = self._place(self._groups.batches(0, group + 1).start)
-                self.computer.prepare(place, group + 2, done=lambda: place.fill(GARBAGE))
+                self.computer.prepare(place, group + 2, on_read=lambda: place.fill(GARBAGE))
 
         self._fill(group)
         self._halves[1 - slot].fill(GARBAGE)
@@ -357,8 +360,8 @@ class TakingRig(WorkerRig):
             [self._place(batch) for batch in batches],
             Assignment("train", group, batches, slot, attempt=group + 1, first=True),
             frozen=(),
-            announce=arrived,
-            meanwhile=prepare_next,
+            on_bucket=arrived,
+            while_computing=prepare_next,
         )
         for batch in batches:
             self._place(batch).fill(GARBAGE)
@@ -367,9 +370,11 @@ class TakingRig(WorkerRig):
         for bucket in range(len(self._given.plan.buckets)):
             if bucket not in announced:
                 gradients[bucket] = self._take(batches, slot, bucket)
-        buffers = [tensor.clone() for tensor in views(self._slots[slot], self._layout.slot_plan.buffers)]
+        buffers = [
+            tensor.clone() for tensor in view_array_as_tensors(self._slots[slot], self._layout.slot_plan.buffers)
+        ]
         self._slots[slot].fill(GARBAGE)
-        if group + 1 < self._groups.per_step:
+        if group + 1 < self._groups.groups_per_step:
             self._publish(group + 1)
         self._halves[slot].fill(GARBAGE)
         losses, unsound = (
@@ -395,10 +400,10 @@ class TakingRig(WorkerRig):
         plan = self._given.plan
         gradients = []
         for parameter in plan.buckets[bucket].parameters:
-            piece = self._taker.piece(plan.buckets[bucket], parameter)
-            out = rows_of(torch.zeros(plan.parameters[parameter].shape), plan.buckets[bucket]).clone()
-            taken = piece.take([Contribution(batches, 0, 0, slot, ())])
-            piece.fold(out, taken, scale=1.0, touched_only=False)
+            shard = self._taker.shard(plan.buckets[bucket], parameter)
+            out = bucket_rows(torch.zeros(plan.parameters[parameter].shape), plan.buckets[bucket]).clone()
+            taken = shard.read_gradients([Contribution(batches, 0, 0, slot, ())])
+            shard.reduce(out, taken, scale=1.0, touched_only=False)
             gradients.append(out)
         return gradients
 
@@ -424,7 +429,7 @@ def touched_bytes(given: Inputs, k: int, bucket: int) -> int:
     """Of the table's rows that batch k touched in a bucket."""
     rows = given.plan.buckets[bucket].rows
     assert rows is not None
-    begin, end = within(SparseBatch.view(given.schema, given.batches[k]).sparse["features"].touched, *rows)
+    begin, end = find_rows(SparseBatch.view(given.schema, given.batches[k]).sparse["features"].touched, *rows)
     return 64 * (end - begin)
 
 

@@ -16,11 +16,11 @@ from pool.checkpoint.store import Checkpoint
 from pool.config.load import parse_config
 from pool.coordinator.exchange_setup.copies import Copied
 from pool.coordinator.models import Models
-from pool.coordinator.scheduler.actions import Fold, TakeBuffers, Update
+from pool.coordinator.scheduler.actions import CopyBuffers, Reduce, Update
 from pool.coordinator.update.stopwatch import Stopwatch
 from pool.ensemble.member import Member
-from pool.exchange.device.homes import place_pieces
-from pool.exchange.device.store import pieces
+from pool.exchange.device.owners import assign_owners
+from pool.exchange.device.store import split_memory
 from pool.exchange.groups import Contribution, Groups
 from pool.exchange.interface import CoordinatorExchange
 from pool.protocol.identity import WORKER, Peer
@@ -47,12 +47,12 @@ class Trained:
 
 
 class SteppingRig(WorkerRig):
-    """A step has two groups of batches; the first is folded early. After the first step the worker dies, and what it
+    """A step has two groups of batches; the first is added up early. After the first step the worker dies, and what it
     had begun on the device still writes to its slots when its successor's gradients come.
 
     `host`: everything is exchanged in host memory; `local`: on the worker's device; `one process`: there, and neither
     role waits for the device in between, or outlives the other; `remote`: on another one;
-    `shared`: pieces are shared out over the worker's device and another one, which is the first; `shared rows`: of an
+    `shared`: shards are divided out over the worker's device and another one, which is the first; `shared rows`: of an
     optimizer that leaves untouched rows alone."""
 
     def __init__(
@@ -67,7 +67,7 @@ class SteppingRig(WorkerRig):
         gradient_dtype: str = "float32",
         snapshot: bool = False,
     ) -> None:
-        """`early`: the first group of a step is folded before the second is there; `touched_only`: the optimizer is
+        """`early`: the first group of a step is added up before the second is there; `touched_only`: the optimizer is
         that of `shared rows`; `snapshot`: the state after the first step is copied while the second is made (`host`,
         `one process`)."""
         assert not snapshot or kind in ("host", "one process"), "others do not order who writes behind the copy"
@@ -76,7 +76,7 @@ class SteppingRig(WorkerRig):
         self._kind = kind
         self._early, self._touched_only = early, touched_only or kind == "shared rows"
         self._is_shared = kind in ("shared", "shared rows")
-        self._is_lent = self._is_shared or kind in (
+        self._is_exported = self._is_shared or kind in (
             "local",
             "one process",
         )  # memory of the coordinator's, to the worker
@@ -111,10 +111,10 @@ class SteppingRig(WorkerRig):
         own = self._streams
         streams = {
             "outward": lambda: own.outward,
-            "here": lambda: own.here,
-            "here of the first": self._boss.submit(lambda: self._homes.first.here).result,
+            "here": lambda: own.current_stream,
+            "here of the first": self._boss.submit(lambda: self._stores.first.current_stream).result,
             "copies": lambda: self._copies._streams[torch.device(DEVICES[0])],
-            "here of the last": self._boss.submit(lambda: self._homes.stores[-1].here).result,
+            "here of the last": self._boss.submit(lambda: self._stores.all[-1].current_stream).result,
         }
         fakegpu.make_late(streams[name]() if name else None)
 
@@ -148,7 +148,7 @@ class SteppingRig(WorkerRig):
         names = {
             self._boss.submit(threading.get_native_id).result(): "coordinator",
             self._janitor.submit(threading.get_native_id).result(): "others",
-            self.arrivals.native_id: "arrivals",
+            self.event_waiter.native_id: "event waiter",
             threading.get_native_id(): "worker",
         }
         waits = dict.fromkeys([*names.values(), "autograd"], 0)
@@ -159,23 +159,23 @@ class SteppingRig(WorkerRig):
     def _train(self, step: int, place: int) -> list[float]:
         batches = tuple(self._groups.batches(step, place))
         contribution = Contribution(batches, place, 0, place, (), self._incarnation)
-        folded: dict[int, Future[None]] = {}
+        reduced: dict[int, Future[None]] = {}
 
         def arrived(bucket: int) -> None:
-            if self._dead and not folded:
+            if self._dead and not reduced:
                 self._janitor.submit(_spoil, self._dead).result()
-            folded[bucket] = self._boss.submit(self._take, step, bucket, contribution)
+            reduced[bucket] = self._boss.submit(self._take, step, bucket, contribution)
 
         computed = self.computer.train(
             [self._place(batch) for batch in batches],
             Assignment("train", step, batches, place, attempt=1 + PER_STEP * step + place, first=place == 0),
             frozen=(),
-            announce=arrived,
+            on_bucket=arrived,
         )
         for bucket in range(len(self._given.plan.buckets)):
-            if bucket not in folded:
+            if bucket not in reduced:
                 arrived(bucket)
-        for future in folded.values():
+        for future in reduced.values():
             future.result()
         if place == 0:
             self._boss.submit(self._take_buffers, step, contribution).result()
@@ -211,11 +211,11 @@ class SteppingRig(WorkerRig):
             for device in (DEVICES if self._is_shared else DEVICES[:1])
         ]
         workers = {"local": [[0]], "one process": [[0]], "remote": [[]]}.get(self._kind, [[], [0]])
-        self._homes = its.homes.Homes(stores, workers)
+        self._stores = its.owners.DeviceStores(stores, workers)
         made: CoordinatorExchange = its.coordinator.DeviceCoordinator(
-            self._layout.parts[0],
-            self._homes,
-            place_pieces([plan], len(stores))[0],
+            self._layout.member_layouts[0],
+            self._stores,
+            assign_owners([plan], len(stores))[0],
             touched_rows=self._touched_rows,
             publish=lambda _: None,
             remote=self._host_memory if self._kind == "remote" else None,
@@ -228,19 +228,19 @@ class SteppingRig(WorkerRig):
         self._models.publish(0)
 
     def _take(self, step: int, bucket: int, contribution: Contribution) -> None:
-        batches, last = self._groups.batches_per_step, contribution.place == PER_STEP - 1
-        first = replace(contribution, batches=tuple(self._groups.batches(step, 0)), place=0, slot=0)
+        batches, last = self._groups.batches_per_step, contribution.group_index == PER_STEP - 1
+        first = replace(contribution, batches=tuple(self._groups.batches(step, 0)), group_index=0, slot=0)
         contributions = (contribution,) if self._early else (first, contribution)
-        places = range(contribution.place + 1)
-        fold = Fold(step, bucket, contributions, places, contributions[0].place == 0, last, batches)
+        places = range(contribution.group_index + 1)
+        reduction = Reduce(step, bucket, contributions, places, contributions[0].group_index == 0, last, batches)
         if last:
             self._models.ahead()  # as late as can be
-            self._models.buckets[bucket].update(Update(step, bucket, batches, fold))
+            self._models.buckets[bucket].update(Update(step, bucket, batches, reduction))
         elif self._early:
-            self._models.buckets[bucket].fold(fold)
+            self._models.buckets[bucket].reduce(reduction)
 
     def _take_buffers(self, step: int, contribution: Contribution) -> None:
-        self._models.members[0].take_buffers(TakeBuffers(step, 0, contribution))
+        self._models.members[0].take_buffers(CopyBuffers(step, 0, contribution))
         if self._early:
             self._models.settle()
 
@@ -268,24 +268,30 @@ class SteppingRig(WorkerRig):
     # --- the worker ---
 
     def _weights_and_slots(self, model: nn.Module) -> tuple[Any, list[Tensor]]:
-        if not self._is_lent:
+        if not self._is_exported:
             return super()._weights_and_slots(model)
-        plan, lent = self._given.plan, self._lent()
-        if lent.queues is not None:
-            self._streams = replace(self._streams, outward=lent.queues.writing, stepping=lent.queues.stepping)
-        mapped = self._code.weights.MappedWeights(model, plan, self._streams, pieces(lent.weights, plan.nbytes))
-        return mapped, pieces(lent.slots, self._slot_nbytes)
+        plan, exported = self._given.plan, self._exported()
+        if exported.shared_streams is not None:
+            self._streams = replace(
+                self._streams, outward=exported.shared_streams.writing, stepping=exported.shared_streams.stepping
+            )
+        mapped = self._code.weights.MappedWeights(
+            model, plan, self._streams, split_memory(exported.weights, plan.nbytes)
+        )
+        return mapped, split_memory(exported.slots, self._slot_nbytes)
 
-    def _lent(self) -> Any:
-        return self._boss.submit(self._homes.lend, 0, self._incarnation).result()
+    def _exported(self) -> Any:
+        return self._boss.submit(self._stores.export_memory, 0, self._incarnation).result()
 
     def _die(self) -> None:
         """The next life has other memory, and what the first one had begun goes on."""
-        if not self._is_lent:
+        if not self._is_exported:
             return
-        self._dead = [self._homes.of_worker[0].slot(0, 1, number) for number in range(PER_STEP)]
+        self._dead = [self._stores.of_worker[0].slot(0, 1, number) for number in range(PER_STEP)]
         self._incarnation = 2
-        replacement = self._device_worker(self._exchange._weights, pieces(self._lent().slots, self._slot_nbytes))
+        replacement = self._device_worker(
+            self._exchange._weights, split_memory(self._exported().slots, self._slot_nbytes)
+        )
         self._exchange.__dict__.update(replacement.__dict__)
 
     # --- memory that changes hands ---
@@ -297,17 +303,17 @@ class SteppingRig(WorkerRig):
         self._throw_away_slot(PER_STEP - 1)
         if self._touched_only:
             return  # the rows that it leaves alone are in both versions
-        if not self._is_lent:
+        if not self._is_exported:
             self._halves[step % 2].fill(GARBAGE)
         if self._kind == "one process":  # where the next version is written, in its stream
-            self._boss.submit(self._homes.first.halves[step % 2].fill_, GARBAGE).result()
+            self._boss.submit(self._stores.first.halves[step % 2].fill_, GARBAGE).result()
         elif self._kind != "host":
-            self._janitor.submit(_spoil, [store.halves[step % 2] for store in self._homes.stores]).result()
+            self._janitor.submit(_spoil, [store.halves[step % 2] for store in self._stores.all]).result()
 
     def _throw_away_slot(self, number: int) -> None:
-        self._slots[number][self._slot_nbytes if self._is_lent else 0 :].fill(GARBAGE)
-        if self._is_lent and self._kind != "one process":
-            self._janitor.submit(_spoil, [self._homes.of_worker[0].slot(0, self._incarnation, number)]).result()
+        self._slots[number][self._slot_nbytes if self._is_exported else 0 :].fill(GARBAGE)
+        if self._is_exported and self._kind != "one process":
+            self._janitor.submit(_spoil, [self._stores.of_worker[0].slot(0, self._incarnation, number)]).result()
 
 
 class Clipping:

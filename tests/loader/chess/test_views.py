@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from loader.chess.positions.format import target_of
+from loader.chess.positions.format import target_from_name
 from loader.chess.positions.input import open_sources
 from loader.chess.readers import open_readers
 from loader.chess.tools.convert import convert
@@ -46,10 +46,10 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Positions of the bundled sample, in every format that is written: one chunk, so that all streams are alike."""
     folder = tmp_path_factory.mktemp("views")
     whole, part = folder / "whole.plain", folder / "part.plain"
-    convert(open_sources([SAMPLE]), target_of(whole), whole)
+    convert(open_sources([SAMPLE]), target_from_name(whole), whole)
     part.write_text("".join(whole.read_text().splitlines(keepends=True)[: 6 * 4000]))
     for name in (*WITH_SIDE, "a.bf"):
-        convert(open_sources([part]), target_of(folder / name), folder / name)
+        convert(open_sources([part]), target_from_name(folder / name), folder / name)
     return {name: folder / name for name in (*WITH_SIDE, "a.bf")}
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from loader import _native
-from loader.chess.positions.file import fault_behind, raise_fault
+from loader.chess.positions.file import fault_of_walk, raise_fault
 from loader.errors import DataChangedError, DataError
 from loader.files.identity import DataFile, check_unchanged, identify
 from loader.stream.config import DataConfig
@@ -215,7 +215,7 @@ def test_a_file_that_is_cut_while_it_is_verified_is_an_answer(files: list[Path])
     file = _native.open_entries(_native.binpack(), files[0])
     os.truncate(files[0], 100)
     with pytest.raises(DataError, match="has been cut: 100 bytes now"):
-        raise_fault(fault_behind(_native.ChunkWalk(file, 0)))
+        raise_fault(fault_of_walk(_native.ChunkWalk(file, 0)))
     assert not verify(files[0]).ok
 
 

@@ -191,7 +191,7 @@ class Run:
             cast(CheckpointWriter, writer),
             Schedule(every, -1, nets=export_every, snapshots=1),
             state=lambda: state(self.step),
-            say=self.said.append,
+            notify=self.said.append,
         )
         self.checkpoints.meanwhile = writer.end
 

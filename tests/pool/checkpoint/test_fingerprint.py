@@ -19,15 +19,15 @@ from pool.checkpoint.fingerprint import ARITHMETIC, differences
 from pool.config.load import parse_config
 from pool.config.tree import Config
 from pool.device.names import parse_device
-from pool.device.precision import arithmetic_settings, unusual_arithmetic
+from pool.device.precision import arithmetic_settings, describe_changed_arithmetic
 from pool.errors import RunError
-from pool.exchange.plan import TensorSpec, make_plan
+from pool.exchange.plan import TensorSpec, build_plan
 from pool.protocol.identity import Peer
 from pool.run_folder.first_steps import FILE
 from tests.support.crafted import reseal
 from tests.support.runs import TOY, WholeRun, copied, run, run_well
 
-PLAN = make_plan([TensorSpec("w", (100, 16), "float32", 4)], [], [1 << 20])
+PLAN = build_plan([TensorSpec("w", (100, 16), "float32", 4)], [], [1 << 20])
 
 
 def config(**changes: object) -> Config:
@@ -143,8 +143,8 @@ def test_settings_of_torch_that_a_task_may_change_are_part_of_it(change: Callabl
 @pytest.mark.usefixtures("usual_arithmetic")
 def test_what_pool_dense_products_chooses_is_no_setting_of_a_task() -> None:
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
-    assert unusual_arithmetic("tf32") == ""
-    assert unusual_arithmetic("float32") == "backends.cuda.matmul.fp32_precision = tf32"
+    assert describe_changed_arithmetic("tf32") == ""
+    assert describe_changed_arithmetic("float32") == "backends.cuda.matmul.fp32_precision = tf32"
 
 
 @pytest.mark.runs

@@ -17,7 +17,7 @@ from pydantic.fields import FieldInfo
 
 from loader.exit_codes import EXIT_DATA
 from loader.files.identity import identify
-from loader.section import Effect, alternatives
+from loader.section import Effect, union_types
 from loader.stream.interface import Cursor
 from pool.checkpoint import store
 from pool.checkpoint.state import OptimizerNumbers, describe_files
@@ -26,7 +26,7 @@ from pool.config.key_path import walk
 from pool.config.load import parse_config
 from pool.config.tree import Config, config_class
 from pool.errors import ConfigError, RunError
-from pool.exchange.plan import TensorSpec, make_plan
+from pool.exchange.plan import TensorSpec, build_plan
 from pool.run_folder.strict_json import ABSENT, changed_entry, same
 from pool.supervisor.prepare.resume import compare_model, compare_optimizer, resume_point, saved_state
 from pool.supervisor.resources.run_folder import RunFolder
@@ -117,12 +117,12 @@ def another(key: str, value: Any, field: FieldInfo) -> Any:
     """A value that the key may have, and that is not this one."""
     if key in CHOSEN:
         return CHOSEN[key]
-    for kind in alternatives(field.annotation):
+    for kind in union_types(field.annotation):
         if get_origin(kind) is Literal:
             return next(choice for choice in get_args(kind) if choice != value)
     if isinstance(value, bool):
         return not value
-    if value is None and int in alternatives(field.annotation):
+    if value is None and int in union_types(field.annotation):
         return 5
     if isinstance(value, float):
         return value + 0.25
@@ -264,7 +264,7 @@ def test_nan_again_is_no_change(tmp_path: Path, checkpoint: Path) -> None:
 
 def test_another_model_is_refused_by_its_first_layer_that_differs(tmp_path: Path, checkpoint: Path) -> None:
     def run(*tensors: TensorSpec) -> Any:
-        plan = make_plan(list(tensors), [], [1])
+        plan = build_plan(list(tensors), [], [1])
         given = config(tmp_path, model={"hidden": 4})
         return SimpleNamespace(config=given, planned=SimpleNamespace(plans=(plan,)))
 

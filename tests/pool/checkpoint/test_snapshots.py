@@ -21,7 +21,7 @@ from pool.checkpoint.store import Checkpoint, tensor_bytes
 from pool.coordinator.snapshots import Snapshots
 from pool.coordinator.update.changed_rows import Changes
 from pool.errors import CheckpointError
-from pool.kernels.fold import Touched
+from pool.kernels.reduction import Touched
 
 
 def state(step: int, rows: int = 100) -> Checkpoint:

@@ -12,7 +12,7 @@ from pool import numerics
 from pool.config.key_path import walk
 from pool.config.load import parse_config
 from pool.config.tree import config_class
-from pool.exchange.plan import TensorSpec, make_plan
+from pool.exchange.plan import TensorSpec, build_plan
 from tests.support.runs import TOY, run_well
 
 KEYS = dict(walk(config_class("stockfish")))
@@ -105,7 +105,7 @@ def fingerprint(changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> dic
         tree.setdefault(section, {})[name] = value
     monkeypatch.setattr(numerics, "device_kind", lambda device, threads: f"{device.kind} {threads}")
     config = parse_config(tree, "test")
-    return numerics.reference(config, make_plan([TABLE], [], [1 << 20]), config.pool.devices)
+    return numerics.reference(config, build_plan([TABLE], [], [1 << 20]), config.pool.devices)
 
 
 def test_the_table_has_every_key_of_the_fingerprint() -> None:

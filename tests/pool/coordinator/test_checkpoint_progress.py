@@ -121,7 +121,7 @@ class Run:
             cast(CheckpointWriter, self.writer),
             Schedule(EVERY, -1, nets=nets, snapshots=1),
             state=lambda: state(self.step),
-            say=lambda _: None,
+            notify=lambda _: None,
             copies=self.device,
         )
         self.checkpoints.meanwhile = self.write

@@ -16,17 +16,17 @@ from pool.coordinator.scheduler.actions import (
     Action,
     BadBatch,
     Commit,
-    End,
+    CopyBuffers,
+    EndRun,
+    FinishValidation,
     Freeze,
-    Measure,
+    Notify,
     OrderWorker,
     ReduceRates,
-    Say,
-    TakeBuffers,
+    SaveValidation,
     Update,
-    Validated,
 )
-from pool.coordinator.scheduler.fault_tracker import HOPELESS
+from pool.coordinator.scheduler.fault_tracker import MAX_UNUSABLE_BATCHES
 from pool.coordinator.scheduler.scheduler import StepScheduler
 from pool.protocol.identity import FEEDER, WORKER, Peer
 from pool.protocol.messages import (
@@ -74,16 +74,16 @@ class Run:
         step = 0 if known.newest is None else known.newest.step
         start = replace(START, batch=step * batches)
         self.scheduler = StepScheduler(
-            of_run, step, start, known=known, plateaus=on_plateaus, frozen=frozen, unused=unused
+            of_run, step, start, validations=known, plateaus=on_plateaus, frozen=frozen, unused=unused
         )
         self.worker = Peer(WORKER)
         self.told: tuple[int, ...] = ()
         self.assigned: tuple[Assignment, ...] = ()
-        self.begun = self.scheduler.begin()
-        self.scheduler.feeder_joined(Peer(FEEDER))
-        self._note(self.scheduler.worker_joined(self.worker))
+        self.begun = self.scheduler.start()
+        self.scheduler.on_feeder_joined(Peer(FEEDER))
+        self._note(self.scheduler.on_worker_joined(self.worker))
         filled(self.scheduler, Peer(FEEDER), steps * batches)
-        self._note(self.scheduler.say_again())
+        self._note(self.scheduler.resend_orders())
 
     def _note(self, actions: list[Action]) -> list[Action]:
         for action in actions:
@@ -96,33 +96,33 @@ class Run:
         first, *rest = self.assigned
         self.assigned = tuple(rest)
         report = AssignmentReport(first, (), outcomes=(Outcome((float(first.batch), first.batch + 0.5), unsound),))
-        return self._note(self.scheduler.worker_report(self.worker, WorkerReport((report,), Times())))
+        return self._note(self.scheduler.on_worker_report(self.worker, WorkerReport((report,), Times())))
 
     def finish_group(self, unsound: Sequence[tuple[str, ...]]) -> list[Action]:
         """The first assignment; what is not finite in each of its batches."""
         outcomes = tuple(Outcome((0.5, 0.5), each) for each in unsound)
         report = AssignmentReport(self.assigned[0], (), outcomes=outcomes)
-        return self._note(self.scheduler.worker_report(self.worker, WorkerReport((report,), Times())))
+        return self._note(self.scheduler.on_worker_report(self.worker, WorkerReport((report,), Times())))
 
     def announce(self, buckets: tuple[int, ...]) -> list[Action]:
         """Of the first batch that is assigned."""
         report = AssignmentReport(self.assigned[0], buckets)
-        return self._note(self.scheduler.worker_report(self.worker, WorkerReport((report,), Times())))
+        return self._note(self.scheduler.on_worker_report(self.worker, WorkerReport((report,), Times())))
 
     def validate(self) -> list[Action]:
         """The three batches of a validation."""
         assert self.scheduler.validation is not None
         cursors = tuple(Cursor(i, 0, 0, i) for i in range(4))
         report = FeederReport(None, StreamReport(self.scheduler.validation.ring.generation, 0, cursors))
-        actions = self._note(self.scheduler.feeder_report(Peer(FEEDER), report))
+        actions = self._note(self.scheduler.on_feeder_report(Peer(FEEDER), report))
         for _ in range(3):
-            self._note(self.scheduler.say_again())
+            self._note(self.scheduler.resend_orders())
             actions += self.finish()
         return actions
 
     def measured(self, version: int, *losses: float) -> list[Action]:
         """The numbers of a validation, one a member."""
-        return self._note(self.scheduler.measured([Validation(version, loss) for loss in losses]))
+        return self._note(self.scheduler.on_validation([Validation(version, loss) for loss in losses]))
 
 
 def found(kind: type[Kind], actions: Sequence[Action]) -> list[Kind]:
@@ -156,7 +156,7 @@ def test_a_bad_batch_freezes_its_member_and_the_worker_is_told() -> None:
     run = Run("stop")
     actions = run.finish(("the loss", ""))
     (bad,) = found(BadBatch, actions)
-    assert (bad.members, bad.fatal, bad.freezes) == ((0,), False, (0,))
+    assert (bad.members, bad.is_fatal, bad.frozen_members) == ((0,), False, (0,))
     assert found(Freeze, actions) == [Freeze(0, 0)]
     actions = run.finish(("the loss", ""))
     assert not found(BadBatch, actions), "it is reported once"
@@ -165,24 +165,24 @@ def test_a_bad_batch_freezes_its_member_and_the_worker_is_told() -> None:
     assert commit.losses == ((), (0.5, 1.5))
     assert run.told == (0,)
     (bad,) = found(BadBatch, run.finish(("", "a.weight")))
-    assert (bad.members, bad.fatal) == ((1,), True), "nobody else is trained"
+    assert (bad.members, bad.is_fatal) == ((1,), True), "nobody else is trained"
 
 
 def test_the_last_member_that_has_a_bad_batch_ends_the_run() -> None:
     run = Run("stop", frozen=(0,))
     (bad,) = found(BadBatch, run.finish(("", "a.weight")))
-    assert (bad.members, bad.fatal, bad.freezes) == ((1,), True, ())
+    assert (bad.members, bad.is_fatal, bad.frozen_members) == ((1,), True, ())
 
 
 def test_a_batch_is_left_out_for_its_member_alone_and_its_buffers_stay() -> None:
     run = Run("skip")
     actions = run.finish(("", "a.weight"))
     (bad,) = found(BadBatch, actions)
-    assert (bad.members, bad.fatal, bad.freezes) == ((1,), False, ())
-    taken = {action.member: action.source is not None for action in found(TakeBuffers, actions)}
+    assert (bad.members, bad.is_fatal, bad.frozen_members) == ((1,), False, ())
+    taken = {action.member: action.source is not None for action in found(CopyBuffers, actions)}
     assert taken == {0: True, 1: False}
     actions = run.finish()
-    assert [(action.bucket, action.batches) for action in found(Update, actions)] == [(0, 2), (1, 1), (2, 1)]
+    assert [(action.bucket, action.num_batches) for action in found(Update, actions)] == [(0, 2), (1, 1), (2, 1)]
     (commit,) = found(Commit, actions)
     assert commit.losses == ((0.0, 1.0), (1.5,))
 
@@ -203,7 +203,7 @@ def test_a_batch_without_gradients_in_a_slot_is_computed_again_for_the_member_th
     assert commit.losses == ((0.0, 1.0), (0.5, 1.5, 2.5))
 
 
-@pytest.mark.parametrize("known", [0, HOPELESS - 2])
+@pytest.mark.parametrize("known", [0, MAX_UNUSABLE_BATCHES - 2])
 def test_a_member_that_can_use_no_batch_for_long_is_frozen(known: int) -> None:
     """How many it has lost is in the state of the run."""
     run = Run("skip", unused=(known, 0))
@@ -216,17 +216,17 @@ def test_a_member_that_can_use_no_batch_for_long_is_frozen(known: int) -> None:
         steps += 1
         assert commit.unused == ((known + 2 * steps) if not frozen else 0, 0)
     assert frozen == [Freeze(steps - 1, 0)]
-    assert known + 2 * steps == HOPELESS
+    assert known + 2 * steps == MAX_UNUSABLE_BATCHES
 
 
 def test_what_kills_workers_is_left_out_for_all() -> None:
     run = Run("skip")
     for _ in range(2):
-        actions = run.scheduler.worker_lost(run.worker, run.assigned[0].attempt, run.assigned[0].batch, "ValueError")
+        actions = run.scheduler.on_worker_lost(run.worker, run.assigned[0].attempt, run.assigned[0].batch, "ValueError")
         run.worker = Peer(WORKER, 0, run.worker.incarnation + 1)
-        run._note(run.scheduler.worker_joined(run.worker))
+        run._note(run.scheduler.on_worker_joined(run.worker))
     (bad,) = found(BadBatch, actions)
-    assert (bad.batch, bad.members, bad.fatal) == (0, (), False)
+    assert (bad.batch, bad.members, bad.is_fatal) == (0, (), False)
     (commit,) = found(Commit, run.finish())
     assert commit.losses == ((1.0,), (1.5,))
 
@@ -235,10 +235,10 @@ def test_members_stop_early_one_by_one_and_the_run_ends_with_the_last() -> None:
     run = Run("stop", validate_every=1, early_stopping=1)
     for version, losses in enumerate([(1.0, 1.0), (3.0, 3.0), (2.0, 4.0), (2.0, 0.0)]):
         actions = run.validate()
-        assert [action.version for action in found(Measure, actions)] == [version]
+        assert [action.version for action in found(FinishValidation, actions)] == [version]
         actions = run.measured(version, *losses)
         assert found(Freeze, actions) == ([Freeze(2, 1)] if version == 2 else [])
-        assert bool(found(End, actions)) == (version == 3)
+        assert bool(found(EndRun, actions)) == (version == 3)
         if version < 3:
             run.finish()
             (commit,) = found(Commit, run.finish())
@@ -265,9 +265,9 @@ def test_validations_that_get_no_better_reduce_the_rates_of_members_that_are_tra
     run.validate()
     reduced, validated = run.measured(1, 1.0, 2.0)[:2]
     assert reduced == ReduceRates(1, {1: RULE})
-    assert isinstance(validated, Validated)
+    assert isinstance(validated, SaveValidation)
     assert validated.plateaus == (Plateau(), Plateau("loss", 1.0))
-    assert validated.known.newest == Validation(1, 1.0)
+    assert validated.validations.newest == Validation(1, 1.0)
 
 
 def test_a_successor_goes_on_from_what_was_known_of_plateaus() -> None:
@@ -287,11 +287,11 @@ def test_a_bad_batch_waits_for_what_follows_from_the_validation_of_its_version()
     assert [(each.step, each.batch) for each in run.assigned] == [(0, 0), (1, 1)]
     assert found(Commit, run.finish())
     assert not found(BadBatch, run.finish(("the loss", "the loss")))
-    assert found(Measure, run.validate())
+    assert found(FinishValidation, run.validate())
     actions = run.measured(1, 1.0, math.nan)
-    assert [type(action) for action in actions[:4]] == [Validated, Say, Freeze, BadBatch]
+    assert [type(action) for action in actions[:4]] == [SaveValidation, Notify, Freeze, BadBatch]
     (bad,) = found(BadBatch, actions)
-    assert (bad.members, bad.fatal) == ((0,), True)
+    assert (bad.members, bad.is_fatal) == ((0,), True)
 
 
 def test_a_batch_that_is_wanted_by_nobody_any_more_gives_its_slot_back() -> None:
@@ -304,14 +304,14 @@ def test_a_batch_that_is_wanted_by_nobody_any_more_gives_its_slot_back() -> None
     run.validate()
     (commit,) = found(Commit, run.measured(1, 1.0, math.nan))
     assert commit.losses == ((), ())
-    assert list(run.scheduler._work) == [(2, 0)], "that of the next step"
+    assert list(run.scheduler._assigned) == [(2, 0)], "that of the next step"
 
 
 def test_a_batch_that_is_bad_for_several_members_is_told_once() -> None:
     run = Run("stop")
     (bad,) = found(BadBatch, run.finish(("the loss", "member.1.weight")))
-    assert (bad.members, bad.fatal, bad.freezes) == ((), True, ())
-    assert bad.why == "the loss, member.1.weight is not finite (worker 0)"
+    assert (bad.members, bad.is_fatal, bad.frozen_members) == ((), True, ())
+    assert bad.reason == "the loss, member.1.weight is not finite (worker 0)"
 
 
 def test_all_bad_batches_of_a_group_are_left_out_before_it_is_computed_again() -> None:

@@ -41,7 +41,7 @@ def records(dir: Path) -> list[tuple[int, str]]:
 
 
 def write(dir: Path, begin: int, end: int) -> Metrics:
-    metrics = Metrics(dir, begin, 10, 64, say=str, sinks=["tensorboard"])
+    metrics = Metrics(dir, begin, 10, 64, notify=str, sinks=["tensorboard"])
     for step in range(begin, end):
         metrics.committed(Commit(step, ((1.0,),), Cursor()), (0.1,), Traffic(2_000_000 * (step + 1)))
         if step % 2:
@@ -234,7 +234,7 @@ def curves(dir: Path) -> list[tuple[int, list[str]]]:
 
 def test_curves_go_on_when_the_clock_is_set_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tensorboard, "EVENT_SECONDS", 0.0)
-    metrics = Metrics(tmp_path, 0, 10, 64, say=str, sinks=["tensorboard"])
+    metrics = Metrics(tmp_path, 0, 10, 64, notify=str, sinks=["tensorboard"])
     for step in range(4):
         monkeypatch.setattr(time, "time", lambda: 2e9 - 1e6 * step)  # noqa: B023
         metrics.committed(Commit(step, ((1.0,),), Cursor()), (0.1,), Traffic(0))
@@ -286,7 +286,7 @@ def test_the_first_file_of_a_run_begins_with_the_start_of_a_session(
 
 
 def test_a_sink_of_the_users_is_told_where_the_run_goes_on(tmp_path: Path) -> None:
-    metrics = Metrics(tmp_path, 4, 10, 64, say=str, sinks=[f"{__name__}:Resumed"])
+    metrics = Metrics(tmp_path, 4, 10, 64, notify=str, sinks=[f"{__name__}:Resumed"])
     metrics.committed(Commit(4, ((1.0,),), Cursor()), (0.1,), Traffic(0))
     metrics.close()
     assert (tmp_path / "resumed").read_text() == "from 4, 5"
@@ -307,7 +307,7 @@ class Resumed:
 
 
 def test_curves_are_in_groups(tmp_path: Path) -> None:
-    metrics = Metrics(tmp_path, 0, 10, 64, say=str, sinks=["tensorboard"])
+    metrics = Metrics(tmp_path, 0, 10, 64, notify=str, sinks=["tensorboard"])
     metrics.validated(1, (0.5,), [MetricValue("auc", (0.75,))])
     metrics.committed(Commit(0, ((1.0,),), Cursor()), (0.1,), Traffic(0))
     metrics.close()
@@ -317,7 +317,7 @@ def test_curves_are_in_groups(tmp_path: Path) -> None:
 
 
 def test_metrics_of_the_task_are_recorded_with_the_validation_and_reported(tmp_path: Path) -> None:
-    metrics = Metrics(tmp_path, 0, 10, 64, say=str, sinks=[])
+    metrics = Metrics(tmp_path, 0, 10, 64, notify=str, sinks=[])
     auc = MetricValue("auc", (0.75,))
     metrics.validated(4, (0.5,), [auc])
     best = Validation(4, 0.5, {"auc": 0.75})
@@ -330,7 +330,7 @@ def test_metrics_of_the_task_are_recorded_with_the_validation_and_reported(tmp_p
 
 
 def test_records_are_strict_json_whatever_the_numbers_are(tmp_path: Path) -> None:
-    metrics = Metrics(tmp_path, 0, 10, 64, say=str, sinks=[])
+    metrics = Metrics(tmp_path, 0, 10, 64, notify=str, sinks=[])
     metrics.committed(Commit(0, ((math.inf,),), Cursor()), (math.nan,), Traffic(0))
     metrics.validated(1, (-math.inf,), [MetricValue("auc", (math.nan,))])
     metrics.close()
@@ -345,7 +345,7 @@ def test_records_are_strict_json_whatever_the_numbers_are(tmp_path: Path) -> Non
 
 
 def test_numbers_of_members_are_lists_in_the_records_and_curves_beside_that_of_all(tmp_path: Path) -> None:
-    metrics = Metrics(tmp_path, 0, 10, 64, say=str, sinks=["tensorboard"])
+    metrics = Metrics(tmp_path, 0, 10, 64, notify=str, sinks=["tensorboard"])
     metrics.committed(Commit(0, ((1.0, 2.0), (), (4.0,)), Cursor()), (0.1, 0.2, 0.3), Traffic(0))
     metrics.validated(1, (0.5, 0.7, 0.2), [MetricValue("auc", (0.75, 0.5, 1.0))])
     report = metrics.report(1, -1, 0, 0.2)

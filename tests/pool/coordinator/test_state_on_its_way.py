@@ -72,7 +72,7 @@ def test_the_next_version_says_that_it_is_there_before_anything_is_made_of_the_o
     areas = [np.frombuffer(mmap.mmap(-1, 64 << 10), np.uint8) for _ in range(2)]
     schedule = Schedule(0, -1, snapshots=1)
     checkpoints = Checkpoints(
-        Snapshots(areas), anything, schedule, state=lambda: state(1), say=log.append, copies=anything
+        Snapshots(areas), anything, schedule, state=lambda: state(1), notify=log.append, copies=anything
     )
     trace, models = Trace(Path(), Peer(COORDINATOR), on=False), cast(Models, Calls(log))
     record = StepRecord(anything, checkpoints, trace, anything, None, anything, first_step=-1, traffic=Traffic)

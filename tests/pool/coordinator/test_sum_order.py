@@ -15,17 +15,17 @@ from torch import nn
 from loader.stream.schema import BatchSchema
 from pool.config.load import parse_config
 from pool.config.tree import Config
-from pool.coordinator.scheduler.actions import Fold, Update
+from pool.coordinator.scheduler.actions import Reduce, Update
 from pool.coordinator.scheduler.rules import Rules
-from pool.coordinator.scheduler.step_book import StepBook, Work
+from pool.coordinator.scheduler.step_progress import AssignedGroup, StepProgress
 from pool.coordinator.update.bucket_steps import choose_bucket_steps
 from pool.coordinator.update.stopwatch import Stopwatch
 from pool.exchange.host.coordinator import HostCoordinator
 from pool.exchange.host_memory import HostMemory
 from pool.exchange.layout import Layout
-from pool.exchange.plan import Plan, TensorSpec, make_plan
-from pool.exchange.tensors import views
-from pool.kernels.tree import join_into_nodes, most_nodes, tree_sum
+from pool.exchange.plan import Plan, TensorSpec, build_plan
+from pool.exchange.tensors import view_array_as_tensors
+from pool.kernels.tree import join_into_nodes, max_nodes, tree_sum
 from pool.metrics.validation_pass import ValidationPass
 from pool.optim.buckets import BucketOptimizers
 from pool.protocol.messages import Assignment
@@ -76,18 +76,18 @@ class Step:
         self.draw = random.Random(seed)
         rng = np.random.default_rng(seed)
         specs = SPECS if "torch" in config.optimizer.name else SPECS[:2]  # ours are for float32
-        self.plan: Plan = make_plan(specs, [], [64, 1600], split_tables=True)
+        self.plan: Plan = build_plan(specs, [], [64, 1600], split_tables=True)
         memory = {(batch, 0): np.zeros(self.plan.nbytes, np.uint8) for batch in range(count)}
         self.touched = [np.flatnonzero(rng.random(ROWS) < 0.6).astype(np.uint16) for _ in range(count)]
         self.gradients = {}
         for batch in range(count):
-            for tensor in views(memory[batch, 0], self.plan.parameters):
+            for tensor in view_array_as_tensors(memory[batch, 0], self.plan.parameters):
                 tensor.copy_(torch.from_numpy(rng.standard_normal(tensor.shape) * 10.0 ** rng.integers(-3, 4)))
-            self.gradients[batch] = views(memory[batch, 0].copy(), self.plan.parameters)
+            self.gradients[batch] = view_array_as_tensors(memory[batch, 0].copy(), self.plan.parameters)
             missing = np.setdiff1d(np.arange(ROWS), self.touched[batch])
-            views(memory[batch, 0], self.plan.parameters)[0][missing] = torch.nan
+            view_array_as_tensors(memory[batch, 0], self.plan.parameters)[0][missing] = torch.nan
         self.exchange = HostCoordinator(
-            Layout(BatchSchema(count, (), ()), (self.plan,)).parts[0],
+            Layout(BatchSchema(count, (), ()), (self.plan,)).member_layouts[0],
             HostMemory([np.zeros(self.plan.nbytes, np.uint8) for _ in range(2)], memory),
             touched_rows=lambda taken, _: self.touched[taken.batches[0]],
             publish=lambda _: None,
@@ -97,15 +97,15 @@ class Step:
         stopwatch = cast("Stopwatch", NoTiming())
         self.steps = choose_bucket_steps(config, self.plan, self.optimizers, self.exchange, stopwatch)
         member_of = (0,) * len(self.plan.buckets)
-        self.book = StepBook(0, Rules(1, count, member_of, 1, False, 0, ValidationPass(0, 1), on_bad_batch="skip"))
-        self.work: dict[int, Work] = {}
+        self.book = StepProgress(0, Rules(1, count, member_of, 1, False, 0, ValidationPass(0, 1), on_bad_batch="skip"))
+        self.work: dict[int, AssignedGroup] = {}
         self.parts = 0
 
     def run(self, leave_out: set[int]) -> None:
         """Batches arrive in any order; those of `leave_out` in the midst of it turn out to be of no use."""
         arrivals = self.draw.sample(range(self.count), self.count)
         for batch in arrivals:
-            self.work[batch] = Work(Assignment("train", 0, (batch,), 0, batch + 1), batch)
+            self.work[batch] = AssignedGroup(Assignment("train", 0, (batch,), 0, batch + 1), batch)
             self.work[batch].buckets.update(range(len(self.plan.buckets)))
             self.advance()
             if batch in leave_out:
@@ -113,15 +113,15 @@ class Step:
             else:
                 self.book.losses[batch] = (0.0,)
             self.advance()
-        assert self.book.complete
+        assert self.book.is_complete
         if self.steps.whole is not None:
             self.steps.whole.step(0)
 
     def advance(self) -> None:
-        for action in self.book.advance(self.work.get, starved=self.draw.random() < 0.7):
-            if isinstance(action, Fold):
-                self.parts += not action.last
-                self.steps.buckets[action.bucket].fold(action)
+        for action in self.book.advance(self.work.get, out_of_slots=self.draw.random() < 0.7):
+            if isinstance(action, Reduce):
+                self.parts += not action.is_last
+                self.steps.buckets[action.bucket].reduce(action)
             elif isinstance(action, Update):
                 self.steps.buckets[action.bucket].update(action)
 
@@ -180,7 +180,7 @@ def test_a_step_without_batches_leaves_the_weights_though_the_one_before_had_som
     step.run(set())
     assert any(tensor.any() for tensor in step.exchange.weights(1))
     for b, bucket in enumerate(step.steps.buckets):
-        bucket.update(Update(0, b, batches=0, fold=None))
+        bucket.update(Update(0, b, num_batches=0, reduction=None))
     if step.steps.whole is not None:
         step.steps.whole.step(0)
     for old, new in zip(step.exchange.weights(0), step.exchange.weights(1), strict=True):
@@ -194,17 +194,17 @@ def test_the_order_of_nine_is_pairs_of_pairs() -> None:
 
 
 @pytest.mark.parametrize("count", range(1, 40))
-def test_the_memory_for_sums_is_enough_for_a_step_folded_batch_by_batch(count: int) -> None:
+def test_the_memory_for_sums_is_enough_for_a_step_added_up_batch_by_batch(count: int) -> None:
     class At:
-        def __init__(self, place: int) -> None:
-            self.place = place
+        def __init__(self, leaf: int) -> None:
+            self.leaf = leaf
 
     most = 0
     for seed in range(20):
         draw = random.Random(seed)
         found: list[At] = []
-        for place in sorted(draw.sample(range(count), draw.randint(1, count))):
-            if place < count - 1:  # with the last one the sum is complete
-                found = [node[0] for node in join_into_nodes([*found, At(place)], range(place + 1))]
+        for leaf in sorted(draw.sample(range(count), draw.randint(1, count))):
+            if leaf < count - 1:  # with the last one the sum is complete
+                found = [node[0] for node in join_into_nodes([*found, At(leaf)], range(leaf + 1))]
                 most = max(most, len(found))
-    assert most <= most_nodes(count)
+    assert most <= max_nodes(count)

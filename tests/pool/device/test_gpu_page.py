@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pool.device.cards import Card, Kernels
+from pool.device.cards import Card, KernelSupport
 from pool.exchange.exchange_choice import Exchange
 from pool.kernels.cuda.compiler import Compiler, kernels_in_words, note_compiled, why_no_kernels
 from pool.supervisor.prepare.gpu_page import exchange_in_words, gpu_lines, gpu_notes
@@ -23,7 +23,7 @@ CARD = Card(
     capability="8.9",
     visible="GPU-1",
     peers=("cuda:1",),
-    kernels=Kernels(there=True, words="NVRTC 13.0"),
+    kernels=KernelSupport(available=True, description="NVRTC 13.0"),
 )
 OTHER = replace(CARD, device="cuda:1", peers=(), kernels=None)
 
@@ -56,7 +56,7 @@ def test_an_exchange_on_a_card_says_what_was_seen_of_it() -> None:
     local = Exchange(("cuda:0",), ((0,),), one_process=True)
     assert exchange_in_words(local) == "local: sums, optimizer and weights lie on cuda:0, its worker's process has them"
     for devices in (("cuda:0",), ("cuda:0", "cuda:1")):
-        assert exchange_in_words(Exchange(devices, why=why)).endswith(f"; {why}")
+        assert exchange_in_words(Exchange(devices, reason=why)).endswith(f"; {why}")
     assert exchange_in_words(Exchange(("cuda:0", "cuda:1"))).startswith("rows shared out: each of cuda:0, cuda:1 adds")
 
 
@@ -67,7 +67,9 @@ def test_nothing_is_said_without_gpus() -> None:
 
 def test_what_its_user_may_want_to_change_is_told_at_the_start() -> None:
     broken = replace(OTHER, problem="RuntimeError: CUDA error: busy or unavailable")
-    plain = replace(CARD, page_locked=False, kernels=Kernels(there=False, words="No module named 'cuda'"))
+    plain = replace(
+        CARD, page_locked=False, kernels=KernelSupport(available=False, description="No module named 'cuda'")
+    )
     assert ("", "kernels: none, torch's own operations serve: No module named 'cuda'") in gpu_lines(run_with(plain))
     plain_line, locked_line, broken_line = gpu_notes(run_with(plain, broken))
     assert plain_line == "cuda:0: torch's own operations compute there, which is slower: No module named 'cuda'"

@@ -7,7 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from pool.device.installation import cuda_version, driver_version, least_cards, mps_serves, why_unusable
+from pool.device.installation import (
+    count_installed_cards,
+    cuda_version,
+    driver_version,
+    explain_unusable_cards,
+    mps_serves,
+)
 
 MODULE_LINE = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build\nGCC: 12.2.0"
 
@@ -69,11 +75,11 @@ def make(root: Path, *names: str) -> None:
 @pytest.mark.parametrize("trace", ["dev/nvidiactl", "proc/driver/nvidia/version", "usr/lib/wsl/lib/libcuda.so.1"])
 def test_a_card_is_known_by_its_driver(trace: str, tmp_path: Path) -> None:
     make(tmp_path, "dev/dxg", "usr/lib/wsl/lib/libdxcore.so")  # of WSL, whatever the card
-    assert least_cards(tmp_path) == 0
+    assert count_installed_cards(tmp_path) == 0
     make(tmp_path, trace)
-    assert least_cards(tmp_path) == 1
+    assert count_installed_cards(tmp_path) == 1
     make(tmp_path, "dev/nvidia0", "dev/nvidia12", "dev/nvidia-uvm")
-    assert least_cards(tmp_path) == 2
+    assert count_installed_cards(tmp_path) == 2
 
 
 TOO_OLD = (
@@ -97,4 +103,4 @@ def test_why_torch_can_not_use_a_card_is_told_with_what_to_do(
     said: str, cuda: str | None, files: list[str], why: str, tmp_path: Path
 ) -> None:
     make(tmp_path, *files)
-    assert why in why_unusable(said, cuda, tmp_path)
+    assert why in explain_unusable_cards(said, cuda, tmp_path)

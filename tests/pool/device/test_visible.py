@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from pool.device.cards import VARIABLE, Card, alone, entries, hidden_in_words
+from pool.device.cards import VARIABLE, Card, alone, describe_hidden_cards, entries
 from pool.device.names import Device, resolve_devices
 from pool.device.startup import own_devices
 from pool.errors import ConfigError
@@ -72,7 +72,7 @@ def test_a_worker_is_shown_one_card(variable: str | None, index: int, uuid: str,
 )  # fmt: skip
 def test_a_device_that_is_hidden_is_named_with_what_hides_it(variable: str | None, count: int, line: str) -> None:
     with pytest.raises(ConfigError) as error:
-        resolve_devices(["cuda:2"], count, hidden=hidden_in_words(variable))
+        resolve_devices(["cuda:2"], count, hidden=describe_hidden_cards(variable))
     assert str(error.value) == line
 
 

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from pool.ensemble.bindings import Bindings
-from pool.exchange.tensors import carried, replace_tensors, trained
-from pool.task.attributes import attributes
+from pool.exchange.tensors import replace_tensors, trained_parameters, untrained_tensors
+from pool.task.attributes import find_attributes
 
 
 class Net(nn.Module):
@@ -91,13 +91,16 @@ BROUGHT_BACK: dict[str, Change] = {
 @pytest.mark.parametrize("change", BROUGHT_BACK)
 def test_a_batch_leaves_its_buffers_in_the_tensors_that_the_run_knows(change: str) -> None:
     model = Net()
-    known, memory = [each for _, each in carried(model)], [each.detach() for _, each in carried(model)]
+    known, memory = (
+        [each for _, each in untrained_tensors(model)],
+        [each.detach() for _, each in untrained_tensors(model)],
+    )
     task = Holder()
-    bindings = Bindings(model, attributes(cast(Any, task), model))
+    bindings = Bindings(model, find_attributes(cast(Any, task), model))
     for count in (1, 2):
         BROUGHT_BACK[change](model, task)
         assert bindings.settle(memory) == ""
-        assert [each for _, each in carried(model)] == known
+        assert [each for _, each in untrained_tensors(model)] == known
         assert [each.data_ptr() for each in known] == [each.data_ptr() for each in memory]
         assert model.get_buffer("seen").item() == count
         assert model.get_buffer("seen").is_leaf
@@ -196,8 +199,8 @@ NAMED: dict[str, tuple[Change, str]] = {
 @pytest.mark.parametrize("change", NAMED)
 def test_what_would_stay_in_one_process_is_named(change: str) -> None:
     model, task = Net(), Holder()
-    memory = [each.detach() for _, each in carried(model)]
-    bindings = Bindings(model, attributes(cast(Any, task), model))
+    memory = [each.detach() for _, each in untrained_tensors(model)]
+    bindings = Bindings(model, find_attributes(cast(Any, task), model))
     change_it, complaint = NAMED[change]
     change_it(model, task)
     assert complaint in bindings.settle(memory)
@@ -214,14 +217,17 @@ def test_what_would_stay_in_one_process_is_named(change: str) -> None:
 )
 def test_where_weights_may_change_they_do_however_that_is_written(change: Callable[[Any], object]) -> None:
     model = Net()
-    parameters, places = [each for _, each in trained(model)], [each.detach() for _, each in trained(model)]
+    parameters, places = (
+        [each for _, each in trained_parameters(model)],
+        [each.detach() for _, each in trained_parameters(model)],
+    )
     bindings = Bindings(model, weights_change=True)
     bias = model.mid.bias
     before = bias._version
     with torch.no_grad():
         change(model)
-    assert bindings.settle([each.detach() for _, each in carried(model)], places) == ""
-    assert [each for _, each in trained(model)] == parameters
+    assert bindings.settle([each.detach() for _, each in untrained_tensors(model)], places) == ""
+    assert [each for _, each in trained_parameters(model)] == parameters
     assert [each.data_ptr() for each in parameters] == [each.data_ptr() for each in places]
     assert bias.tolist() == [2, 2, 2]
     assert bias._version > before, "or the rows of a table that have changed would not be known"

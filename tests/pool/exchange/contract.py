@@ -19,11 +19,11 @@ from pool.exchange.groups import Contribution
 from pool.exchange.host.coordinator import HostCoordinator
 from pool.exchange.host.worker import HostWorker
 from pool.exchange.host_memory import HostMemory
-from pool.exchange.interface import CoordinatorExchange, GroupBatch, PieceMemory, WorkerExchange
+from pool.exchange.interface import CoordinatorExchange, GroupBatch, ShardMemory, WorkerExchange
 from pool.exchange.layout import Layout
-from pool.exchange.plan import Plan, TensorSpec, make_plan
-from pool.exchange.tensors import carried, trained
-from pool.kernels.fold import Touched
+from pool.exchange.plan import Plan, TensorSpec, build_plan
+from pool.exchange.tensors import trained_parameters, untrained_tensors
+from pool.kernels.reduction import Touched
 
 ROWS, COLUMNS = 40, 5
 TABLE, DENSE, SCALAR = 0, 1, 2
@@ -51,7 +51,7 @@ def make_plan_of_module() -> Plan:
         TensorSpec("dense", (3,), "float32", 4),
         TensorSpec("scalar", (), "float32", 4),
     ]
-    return make_plan(specs, [TensorSpec("mean", (7,), "float32", 4)], [1, 16 * COLUMNS * 4], split_tables=True)
+    return build_plan(specs, [TensorSpec("mean", (7,), "float32", 4)], [1, 16 * COLUMNS * 4], split_tables=True)
 
 
 class Ends:
@@ -86,7 +86,7 @@ class Ends:
 
     def host_coordinator(self, *, compact: bool) -> CoordinatorExchange:
         return HostCoordinator(
-            self.layout.parts[0],
+            self.layout.member_layouts[0],
             self.host_memory,
             compact=[0] if compact else [],
             touched_rows=self.touched_rows,
@@ -109,13 +109,16 @@ class Ends:
         places = [*self.coordinator.weights(version), *self.coordinator.buffers(version)]
         for place, tensor in zip(places, tensors, strict=True):
             place.copy_(torch.from_numpy(tensor))
-        self.coordinator.give_out(version)
+        self.coordinator.send_version(version)
         self.coordinator.publish(version)
         self.version = version
 
     def read_by_worker(self) -> list[Array]:
         """The model as the worker computes with it."""
-        tensors = [*(each for _, each in trained(self.model)), *(each for _, each in carried(self.model))]
+        tensors = [
+            *(each for _, each in trained_parameters(self.model)),
+            *(each for _, each in untrained_tensors(self.model)),
+        ]
         return [numbers(tensor) for tensor in tensors]
 
     def contribute(
@@ -124,12 +127,12 @@ class Ends:
         """The worker's: computes a group of batches."""
         first = len(self.touched)
         self.touched |= {first + i: rows for i, rows in enumerate(touched)}
-        self.worker.begin(slot, [GroupBatch({"features": rows}) for rows in touched])
+        self.worker.start_contribution(slot, [GroupBatch({"features": rows}) for rows in touched])
         self.flags: list[Tensor | bool] = []
         self.handed_over: list[int] = []
         for i, (gradients, rows) in enumerate(zip(batches, touched, strict=True)):
             self.worker.load(self.version)
-            self.worker.begin_batch()
+            self.worker.start_batch()
             if i == 0:
                 self.model.mean.add_(1.0)  # forward changes buffers
                 self.worker.put_buffers()
@@ -138,36 +141,36 @@ class Ends:
         for b, bucket in enumerate(self.plan.buckets):
             self.flags += self.worker.hand_over(bucket, lambda b=b: self.handed_over.append(b)).values()  # type: ignore[misc]
         later = [flag for flag in self.flags if isinstance(flag, Tensor)]
-        self.losses, arrived = self.worker.read(torch.arange(float(len(batches)), device=self.device), later)
+        self.losses, arrived = self.worker.read_results(torch.arange(float(len(batches)), device=self.device), later)
         known = iter(arrived)
         self.finite = [next(known) if isinstance(flag, Tensor) else flag for flag in self.flags]
         absent = set(range(len(self.plan.parameters))) - {parameter for each in batches for parameter in each}
         return Contribution(tuple(range(first, first + len(batches))), place, 0, slot, tuple(sorted(absent)))
 
     def _put(self, parameter: int, gradient: Tensor, rows: Touched) -> None:
-        if parameter != TABLE or self.worker.puts_rows:
-            self.flags.append(self.worker.put(parameter, gradient))
+        if parameter != TABLE or self.worker.uses_compact_rows:
+            self.flags.append(self.worker.put_gradient(parameter, gradient))
             return
-        self.worker.rows(TABLE)[torch.from_numpy(rows.astype(np.int64))] = gradient
+        self.worker.gradient_memory(TABLE)[torch.from_numpy(rows.astype(np.int64))] = gradient
         for bucket in self.plan.buckets:
             if bucket.rows is not None:
-                self.worker.written(TABLE, bucket)
+                self.worker.mark_written(TABLE, bucket)
 
-    def pieces(self, parameter: int) -> list[PieceMemory]:
+    def shards(self, parameter: int) -> list[ShardMemory]:
         """The coordinator's, of all buckets that hold some of the parameter."""
         buckets = (bucket for bucket in self.plan.buckets if parameter in bucket.parameters)
-        return [self.coordinator.piece(bucket, parameter) for bucket in buckets]
+        return [self.coordinator.shard(bucket, parameter) for bucket in buckets]
 
     def sum_of(self, parameter: int, contributions: Sequence[Contribution], scale: float = 1.0) -> Array | None:
         """The coordinator's: the sum; rows that nobody touches are 0; None if there is no gradient."""
         parts = []
-        for piece in self.pieces(parameter):
-            addends = piece.take(contributions)
+        for shard in self.shards(parameter):
+            addends = shard.read_gradients(contributions)
             if not addends:
                 return None
-            piece.fold(piece.sum(0), addends, scale=scale, touched_only=False)
-            parts.append(numbers(piece.sum(0)))
-        self.coordinator.settle()
+            shard.reduce(shard.sum_memory(0), addends, scale=scale, touched_only=False)
+            parts.append(numbers(shard.sum_memory(0)))
+        self.coordinator.wait_until_read()
         return np.concatenate(parts) if parameter == TABLE else parts[0]
 
 
@@ -209,8 +212,8 @@ def a_worker_reads_the_version_that_was_published(make: MakeEnds) -> None:
             assert all(map(np.array_equal, ends.read_by_worker(), tensors))
             ends.model.mean.add_(1.0)  # forward changes buffers: they are the worker's own until the next load
         newest = b"".join(numbers(each).tobytes() for each in ends.coordinator.weights(version))
-        assert len(ends.coordinator.newest(version)) == ends.plan.nbytes
-        assert newest[:64] in ends.coordinator.newest(version)
+        assert len(ends.coordinator.version_bytes(version)) == ends.plan.nbytes
+        assert newest[:64] in ends.coordinator.version_bytes(version)
 
 
 def a_version_is_loaded_anew_after_its_coordinator_has_died(make: MakeEnds) -> None:
@@ -219,7 +222,7 @@ def a_version_is_loaded_anew_after_its_coordinator_has_died(make: MakeEnds) -> N
     ends.worker.load(0)
     tensors = version_of(draw)
     ends.write(0, tensors)
-    ends.worker.forget()
+    ends.worker.forget_version()
     ends.worker.load(0)
     assert all(map(np.array_equal, ends.read_by_worker(), tensors))
 
@@ -230,7 +233,7 @@ def a_worker_reads_the_average_then_the_weights_again(make: MakeEnds) -> None:
     ends.write(0, tensors)
     for place, tensor in zip(ends.coordinator.average(), average, strict=True):
         place.copy_(torch.from_numpy(tensor))
-    ends.coordinator.give_out_average()
+    ends.coordinator.send_average()
     ends.coordinator.publish(0)
     ends.worker.load(0)
     ends.worker.load_average(0)
@@ -286,11 +289,16 @@ def contributions_are_added_up_along_the_tree(make: MakeEnds) -> None:
             assert total is not None
             assert np.array_equal(total, wanted * np.float32(0.5)), parameter
             parts = []
-            for piece in ends.pieces(parameter):
-                early = piece.node(1, piece.take(contributions[:2]))
-                piece.fold(piece.sum(0), [early, *piece.take(contributions[2:])], scale=1.0, touched_only=False)
-                parts.append(numbers(piece.sum(0)))
-            ends.coordinator.settle()
+            for shard in ends.shards(parameter):
+                early = shard.reduce_node(1, shard.read_gradients(contributions[:2]))
+                shard.reduce(
+                    shard.sum_memory(0),
+                    [early, *shard.read_gradients(contributions[2:])],
+                    scale=1.0,
+                    touched_only=False,
+                )
+                parts.append(numbers(shard.sum_memory(0)))
+            ends.coordinator.wait_until_read()
             total = np.concatenate(parts) if parameter == TABLE else parts[0]
             assert np.array_equal(total, wanted), parameter
 
@@ -302,10 +310,12 @@ def rows_that_no_gradient_defines_are_left_alone_or_zero(make: MakeEnds) -> None
     contribution = ends.contribute([{TABLE: gradient}], [rows])
     for touched_only in (True, False):
         parts = []
-        for piece in ends.pieces(TABLE):
-            piece.sum(0).fill_(7.0)
-            piece.fold(piece.sum(0), piece.take([contribution]), scale=1.0, touched_only=touched_only)
-            parts.append(numbers(piece.sum(0)))
+        for shard in ends.shards(TABLE):
+            shard.sum_memory(0).fill_(7.0)
+            shard.reduce(
+                shard.sum_memory(0), shard.read_gradients([contribution]), scale=1.0, touched_only=touched_only
+            )
+            parts.append(numbers(shard.sum_memory(0)))
         wanted = np.full((ROWS, COLUMNS), 7.0 if touched_only else 0.0, np.float32)
         wanted[rows] = gradient
         assert np.array_equal(np.concatenate(parts), wanted)
@@ -357,11 +367,11 @@ def buffers_go_along_with_a_contribution(make: MakeEnds) -> None:
     tensors = version_of(draw)
     ends.write(0, tensors)
     contribution = ends.contribute([{}, {}], [drawn_rows(draw), drawn_rows(draw)])
-    assert np.array_equal(numbers(ends.coordinator.buffers_of(contribution)[0]), tensors[3] + np.float32(1.0))
+    assert np.array_equal(numbers(ends.coordinator.contribution_buffers(contribution)[0]), tensors[3] + np.float32(1.0))
 
 
 def what_is_copied_over_and_stepped_piece_by_piece_is_the_next_version(make: MakeEnds) -> None:
-    """All of a piece, or of a table some rows, but not those that are stepped; then a task changes one of them."""
+    """All of a shard, or of a table some rows, but not those that are stepped; then a task changes one of them."""
     for rows_alone in (False, True):
         ends, draw = make(), random.Random(8)
         old = version_of(draw)
@@ -369,16 +379,16 @@ def what_is_copied_over_and_stepped_piece_by_piece_is_the_next_version(make: Mak
         ends.write(2, old)
         wanted = [np.array(each) for each in old]
         for parameter in (TABLE, DENSE, SCALAR):
-            for piece in ends.pieces(parameter):
-                _step(piece, parameter, wanted, rows_alone=rows_alone and parameter == TABLE)
-        ends.coordinator.gather()
+            for shard in ends.shards(parameter):
+                _step(shard, parameter, wanted, rows_alone=rows_alone and parameter == TABLE)
+        ends.coordinator.gather_version()
         for place, tensor in zip(ends.coordinator.buffers(3), ends.coordinator.buffers(2), strict=True):
             place.copy_(tensor)
         ends.coordinator.weights(3)[DENSE].fill_(9.0)
         wanted[DENSE][:] = 9.0
-        for piece in ends.pieces(DENSE):
-            piece.overwritten()
-        ends.coordinator.give_out(3)
+        for shard in ends.shards(DENSE):
+            shard.mark_overwritten()
+        ends.coordinator.send_version(3)
         ends.coordinator.publish(3)
         ends.worker.load(3)
         assert all(map(np.array_equal, ends.read_by_worker(), wanted))
@@ -386,23 +396,23 @@ def what_is_copied_over_and_stepped_piece_by_piece_is_the_next_version(make: Mak
         assert all(map(np.array_equal, ends.read_by_worker(), old)), "I3: workers may still read it"
 
 
-def _step(piece: PieceMemory, parameter: int, wanted: list[Array], *, rows_alone: bool) -> None:
+def _step(shard: ShardMemory, parameter: int, wanted: list[Array], *, rows_alone: bool) -> None:
     """Makes version 3 of it: row 2 of each part of the table, and all else that is copied, times 2."""
     if not rows_alone:
-        piece.copy_over(2)
-        piece.weights(3).mul_(2.0)
-        piece.give_out(3, None)
+        shard.copy_unchanged(2)
+        shard.weights(3).mul_(2.0)
+        shard.send(3, None)
         if parameter == TABLE:
-            wanted[TABLE][piece.first_row :][: len(piece.weights(3))] *= 2.0
+            wanted[TABLE][shard.first_row :][: len(shard.weights(3))] *= 2.0
         else:
             wanted[parameter] *= 2.0
         return
-    assert piece.is_table
-    changed = np.arange(piece.first_row, piece.first_row + len(piece.weights(3)), dtype=np.uint16)
-    piece.copy_over(2, changed, but_not=changed[2:3])
-    piece.weights(3)[2] = 2.0 * piece.weights(2)[2]
-    piece.give_out(3, changed[2:3])
-    wanted[TABLE][piece.first_row + 2] *= 2.0
+    assert shard.is_table
+    changed = np.arange(shard.first_row, shard.first_row + len(shard.weights(3)), dtype=np.uint16)
+    shard.copy_unchanged(2, changed, but_not=changed[2:3])
+    shard.weights(3)[2] = 2.0 * shard.weights(2)[2]
+    shard.send(3, changed[2:3])
+    wanted[TABLE][shard.first_row + 2] *= 2.0
 
 
 BEHAVIOURS: Sequence[Callable[[MakeEnds], None]] = (

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from pool.exchange.plan import ALIGNMENT, ROW_UNIT, Plan, TensorSpec, assign_buckets, make_plan
+from pool.exchange.plan import ALIGNMENT, ROW_UNIT, Plan, TensorSpec, assign_buckets, build_plan
 from pool.process.document import from_json, to_json
 
 SIZE = {"float32": 4, "float64": 8}
@@ -57,7 +57,7 @@ def test_sizes_and_dtypes_must_belong_together() -> None:
 @given(st.lists(st.tuples(st.integers(1, 300), st.sampled_from(sorted(SIZE))), min_size=1, max_size=12))
 def test_a_plan_places_everything_once_aligned_and_survives_json(parameters: list[tuple[int, str]]) -> None:
     specs = [TensorSpec(f"p{i}", (n,), dtype, SIZE[dtype]) for i, (n, dtype) in enumerate(parameters)]
-    plan = make_plan(specs, [TensorSpec("buffer", (), "int64", 8)], [256, 1024])
+    plan = build_plan(specs, [TensorSpec("buffer", (), "int64", 8)], [256, 1024])
     places = sorted((t.offset, t.nbytes) for t in (*plan.parameters, *plan.buffers))
     assert all(offset % ALIGNMENT == 0 for offset, _ in places)
     assert all(a + n <= b for (a, n), (b, _) in pairwise(places))
@@ -71,7 +71,7 @@ def test_a_plan_places_everything_once_aligned_and_survives_json(parameters: lis
 
 def test_buckets_follow_backward_the_last_parameter_first() -> None:
     specs = [TensorSpec(f"p{i}", (100,), "float32", 4) for i in range(4)]
-    plan = make_plan(specs, [], [400, 800])
+    plan = build_plan(specs, [], [400, 800])
     assert [bucket.parameters for bucket in plan.buckets] == [(3,), (2, 1), (0,)]
 
 
@@ -81,7 +81,7 @@ def test_a_table_beyond_the_limit_is_cut_in_rows_that_cover_it(rows: int, column
         TensorSpec("table", (rows, columns), "float32", 4, "features"),
         TensorSpec("bias", (columns,), "float32", 4),
     ]
-    plan = make_plan(specs, [], [limit], split_tables=True)
+    plan = build_plan(specs, [], [limit], split_tables=True)
     table = plan.parameters[0]
     shares = [bucket for bucket in plan.buckets if bucket.rows is not None]
     assert bool(shares) == (table.nbytes > limit)

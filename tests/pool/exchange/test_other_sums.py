@@ -12,7 +12,7 @@ from pool.errors import ProtocolError
 from pool.exchange.groups import Contribution, Groups
 from pool.exchange.host.other_sums import OtherSums
 from pool.exchange.layout import Layout
-from pool.exchange.plan import TensorSpec, make_plan
+from pool.exchange.plan import TensorSpec, build_plan
 from pool.protocol.messages import BucketSums, SumPlace
 
 ROWS, COLUMNS = 40, 16
@@ -21,7 +21,7 @@ SPECS = [
     TensorSpec("bias", (5,), "float32", 4),
     TensorSpec("scale", (), "float64", 8),
 ]
-PLAN = make_plan(SPECS, [TensorSpec("mean", (3,), "float32", 4)], [64, 1 << 20])
+PLAN = build_plan(SPECS, [TensorSpec("mean", (3,), "float32", 4)], [64, 1 << 20])
 LAYOUT = Layout(BatchSchema(1, (), ()), (PLAN,))
 GROUPS = Groups(4)
 FROM = Contribution((8, 9), 0, -1, 0, (), machine=1)  # of step 2
@@ -45,17 +45,17 @@ GOOD = BucketSums(2, TABLE, (SumPlace(TABLE_NUMBER, 0, 2, 3),))
 
 def test_rows_of_a_table_and_numbers_of_all_types() -> None:
     sums = OtherSums(LAYOUT, GROUPS)
-    sums.put(1, GOOD, frames(LISTED, NUMBERS))
-    (addend,) = sums.take(FROM, TABLE_NUMBER, 0)
-    assert addend.place == 2
+    sums.store(1, GOOD, frames(LISTED, NUMBERS))
+    (addend,) = sums.read(FROM, TABLE_NUMBER, 0)
+    assert addend.leaf == 2
     assert addend.touched is not None
     assert addend.touched.tolist() == LISTED.tolist()
     assert addend.gradient.view(-1).tolist() == NUMBERS.tolist()
     values: dict[str, np.ndarray] = {"bias": np.arange(5, dtype=np.float32), "scale": np.array(2.5)}
     for name, value in values.items():
         bucket, number = bucket_of(name)
-        sums.put(1, BucketSums(2, bucket, (SumPlace(number, 0, 0, -1),)), frames(value))
-        (addend,) = sums.take(FROM, number, 0)
+        sums.store(1, BucketSums(2, bucket, (SumPlace(number, 0, 0, -1),)), frames(value))
+        (addend,) = sums.read(FROM, number, 0)
         assert addend.gradient.shape == PLAN.parameters[number].shape
         assert addend.gradient.view(-1).tolist() == value.reshape(-1).tolist()
 
@@ -63,27 +63,27 @@ def test_rows_of_a_table_and_numbers_of_all_types() -> None:
 def test_a_message_may_begin_anywhere_in_memory() -> None:
     shifted = bytearray(1) + bytearray(LISTED.tobytes()), bytearray(3) + bytearray(NUMBERS.tobytes())
     sums = OtherSums(LAYOUT, GROUPS)
-    sums.put(1, GOOD, [memoryview(shifted[0])[1:], memoryview(shifted[1])[3:]])
-    (addend,) = sums.take(FROM, TABLE_NUMBER, 0)
+    sums.store(1, GOOD, [memoryview(shifted[0])[1:], memoryview(shifted[1])[3:]])
+    (addend,) = sums.read(FROM, TABLE_NUMBER, 0)
     assert addend.gradient.data_ptr() % 4 == 0
     assert addend.gradient.view(-1).tolist() == NUMBERS.tolist()
 
 
 def test_no_row_at_all() -> None:
     sums = OtherSums(LAYOUT, GROUPS)
-    sums.put(1, replace(GOOD, sums=(SumPlace(TABLE_NUMBER, 0, 0, 0),)), frames(LISTED[:0], NUMBERS[:0]))
-    (addend,) = sums.take(FROM, TABLE_NUMBER, 0)
+    sums.store(1, replace(GOOD, sums=(SumPlace(TABLE_NUMBER, 0, 0, 0),)), frames(LISTED[:0], NUMBERS[:0]))
+    (addend,) = sums.read(FROM, TABLE_NUMBER, 0)
     assert addend.gradient.shape == (0, COLUMNS)
 
 
 def test_what_a_step_has_is_forgotten_with_it() -> None:
     sums = OtherSums(LAYOUT, GROUPS)
-    sums.put(1, GOOD, frames(LISTED, NUMBERS))
-    sums.forget(2)
-    assert sums.take(FROM, TABLE_NUMBER, 0)
-    sums.forget(3)
+    sums.store(1, GOOD, frames(LISTED, NUMBERS))
+    sums.drop_steps_before(2)
+    assert sums.read(FROM, TABLE_NUMBER, 0)
+    sums.drop_steps_before(3)
     with pytest.raises(KeyError):
-        sums.take(FROM, TABLE_NUMBER, 0)
+        sums.read(FROM, TABLE_NUMBER, 0)
 
 
 WRONG = {
@@ -111,14 +111,14 @@ WRONG = {
 def test_what_is_no_sum_of_the_bucket_is_refused(message: BucketSums, arrays: tuple[np.ndarray, ...], why: str) -> None:
     sums = OtherSums(LAYOUT, GROUPS)
     with pytest.raises(ProtocolError, match=why):
-        sums.put(1, message, frames(*arrays))
+        sums.store(1, message, frames(*arrays))
     with pytest.raises(KeyError):
-        sums.take(FROM, TABLE_NUMBER, 0)
+        sums.read(FROM, TABLE_NUMBER, 0)
 
 
 def test_buffers_of_another_size_are_refused() -> None:
     sums = OtherSums(LAYOUT, GROUPS)
-    sums.put_buffers(1, 2, frames(np.arange(3, dtype=np.float32)))
+    sums.store_buffers(1, 2, frames(np.arange(3, dtype=np.float32)))
     assert [buffer.tolist() for buffer in sums.buffers(FROM, 0)] == [[0.0, 1.0, 2.0]]
     with pytest.raises(ProtocolError, match="buffers of"):
-        sums.put_buffers(1, 2, frames(np.arange(4, dtype=np.float32)))
+        sums.store_buffers(1, 2, frames(np.arange(4, dtype=np.float32)))

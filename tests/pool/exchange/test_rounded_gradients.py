@@ -14,7 +14,7 @@ from loader.stream.schema import BatchSchema, DenseField
 from pool.exchange.host.worker import HostWorker
 from pool.exchange.interface import GroupBatch
 from pool.exchange.layout import Layout
-from pool.exchange.plan import TensorSpec, make_plan
+from pool.exchange.plan import TensorSpec, build_plan
 from pool.worker.gradients import GradientWriter
 
 SCHEMA = BatchSchema(8, (), (DenseField("x", "float32"),))
@@ -35,7 +35,7 @@ def outcomes(
 ) -> tuple[list[tuple[str, ...]], list[int]]:
     """Of the batches of a group, whose gradients are these numbers, or None: what is unsound of each member, and which
     buckets were announced."""
-    plans = [make_plan([TensorSpec(name, (3,), "float32", 4)], [], [1]) for name in ("first", "second")]
+    plans = [build_plan([TensorSpec(name, (3,), "float32", 4)], [], [1]) for name in ("first", "second")]
     layout = Layout(SCHEMA, tuple(plans), dtype, len(factors))
     slot_nbytes = layout.slot_plan.nbytes + layout.touched_lists.nbytes
     with torch.device("meta"):
@@ -49,16 +49,16 @@ def outcomes(
     exchange.load(0)
     announced: list[int] = []
     writer = GradientWriter(model, plans, exchange)
-    writer.begin_group(0, [GroupBatch({})] * len(factors), announced.append)
+    writer.start_group(0, [GroupBatch({})] * len(factors), announced.append)
     for batch in factors:
-        writer.begin_batch()
+        writer.start_batch()
         for member, (factor, parameter) in enumerate(zip(batch, model.parameters(), strict=True)):
             if factor is not None:
                 (parameter * factor).sum().backward()  # type: ignore[no-untyped-call]
             writer.end_members([member], torch.zeros(1))
         writer.end_batch()
     writer.end_group()
-    return [outcome.unsound for outcome in writer.read(torch.zeros(len(factors), 2))], announced
+    return [outcome.unsound for outcome in writer.read_outcomes(torch.zeros(len(factors), 2))], announced
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_what_is_too_large_when_it_is_handed_over_is_the_last_batchs_fault(
 
 def test_a_slots_layout_is_that_of_the_weights_with_narrower_numbers() -> None:
     table = TensorSpec("table", (100, 16), "float32", 4, "features")
-    plan = make_plan(
+    plan = build_plan(
         [table, TensorSpec("scalar", (), "float32", 4)],
         [TensorSpec("mean", (9,), "float64", 8)],
         [64, 2048],

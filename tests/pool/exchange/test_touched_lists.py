@@ -9,8 +9,8 @@ from loader.stream.schema import BatchSchema, DenseField, SparseField
 from pool.exchange.host.worker import HostWorker
 from pool.exchange.interface import GroupBatch
 from pool.exchange.layout import Layout
-from pool.exchange.plan import TensorSpec, make_plan
-from pool.exchange.tensors import views
+from pool.exchange.plan import TensorSpec, build_plan
+from pool.exchange.tensors import view_array_as_tensors
 from pool.exchange.touched_lists import TouchedLists
 from pool.exchange.touched_rows import Group
 
@@ -31,15 +31,15 @@ def test_a_batch_a_group_needs_no_lists() -> None:
 
 
 def test_batches_without_sparse_fields_are_added_up_too() -> None:
-    plan = make_plan([TensorSpec("dense", (3,), "float64", 8)], [], [1])
+    plan = build_plan([TensorSpec("dense", (3,), "float64", 8)], [], [1])
     layout = Layout(BatchSchema(8, (), (DenseField("x", "float32"),)), (plan,), batches_per_group=2)
     slot = np.zeros(plan.nbytes + layout.touched_lists.nbytes, np.uint8)
     with torch.device("meta"):
         model = torch.nn.ParameterDict({"dense": torch.empty(3, dtype=torch.float64)})
     halves = [np.zeros(plan.nbytes, np.uint8)] * 2
     exchange = HostWorker(model, layout, halves=halves, slots=[slot])
-    exchange.begin(0, [GroupBatch({})] * 2)
+    exchange.start_contribution(0, [GroupBatch({})] * 2)
     for _ in range(2):
-        exchange.begin_batch()
-        exchange.put(0, torch.ones(3, dtype=torch.float64))
-    assert views(slot, plan.parameters)[0].tolist() == [2.0] * 3
+        exchange.start_batch()
+        exchange.put_gradient(0, torch.ones(3, dtype=torch.float64))
+    assert view_array_as_tensors(slot, plan.parameters)[0].tolist() == [2.0] * 3

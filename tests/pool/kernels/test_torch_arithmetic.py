@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from pool import _native
 from pool.kernels import rule
-from pool.kernels.fold import Addend, Fold, fold_by_torch
+from pool.kernels.reduction import Addend, Reduction, reduce_by_torch
 from pool.optim import Adam, AdamW, RangerLite, SparseAdam
 
 PLACES = [[5], [0, 1, 2, 3], [0, 2, 3], [3, 17, 33, 34]]
@@ -47,9 +47,9 @@ def bits(*tensors: Tensor) -> list[bytes]:
 def test_sums(places: list[int], scale: float) -> None:
     gradients = [numbers(1000, seed=place) for place in places]
     wanted, found = torch.empty(1000), torch.empty(1000)
-    _native.fold(wanted, gradients, places=places, scale=scale, threads=1)
+    _native.reduce(wanted, gradients, leaves=places, scale=scale, threads=1)
     addends = [Addend(place, gradient, None) for place, gradient in zip(places, gradients, strict=True)]
-    fold_by_torch(found, Fold(addends, scale))
+    reduce_by_torch(found, Reduction(addends, scale))
     assert bits(found) == bits(wanted)
 
 
@@ -59,8 +59,10 @@ def test_sums_of_rows(places: list[int], touched_only: bool) -> None:
     addends = rows_of(places)
     wanted, found = torch.full((ROWS, COLUMNS), 7.0), torch.full((ROWS, COLUMNS), 7.0)
     sources = [(each.gradient, each.touched) for each in addends if each.touched is not None]
-    _native.fold_rows(wanted, sources, places=places, scale=0.5, first_row=FIRST, touched_only=touched_only, threads=1)
-    fold_by_torch(found, Fold(addends, 0.5, FIRST, touched_only))
+    _native.reduce_rows(
+        wanted, sources, leaves=places, scale=0.5, first_row=FIRST, touched_only=touched_only, threads=1
+    )
+    reduce_by_torch(found, Reduction(addends, 0.5, FIRST, touched_only))
     assert bits(found) == bits(wanted)
 
 
@@ -68,13 +70,13 @@ def test_gradients_of_bfloat16_are_added_up_as_their_float32() -> None:
     """Beside others, dense and by rows: the operations above are of the same sums."""
     places = [0, 2, 3]
     addends = rows_of(places)
-    narrow = [each.gradient if each.place == 2 else each.gradient.bfloat16() for each in addends]
+    narrow = [each.gradient if each.leaf == 2 else each.gradient.bfloat16() for each in addends]
     found, wanted = torch.full((2, ROWS, COLUMNS), 7.0), torch.full((2, ROWS, COLUMNS), 7.0)
     for out, gradients in ((found, narrow), (wanted, [each.float() for each in narrow])):
         rows = [replace(addend, gradient=gradient) for addend, gradient in zip(addends, gradients, strict=True)]
-        fold_by_torch(out[0], Fold(rows, 0.5, FIRST, touched_only=True))
+        reduce_by_torch(out[0], Reduction(rows, 0.5, FIRST, touched_only=True))
         dense = [Addend(place, gradient[:100], None) for place, gradient in zip(places, gradients, strict=True)]
-        fold_by_torch(out[1, :100], Fold(dense, 0.5))
+        reduce_by_torch(out[1, :100], Reduction(dense, 0.5))
     assert bits(found) == bits(wanted)
 
 
@@ -89,7 +91,7 @@ def test_steps(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
             gradients = [numbers(10_000, seed=10 * step + place) for place in (0, 1, 2)]
             addends = [Addend(place, gradient, None) for place, gradient in enumerate(gradients)]
             optimizer.take_norm(float(step), 10_000)
-            optimizer.fold_and_step(parameter, parameter.data.clone(), addends, scale=0.25)
+            optimizer.reduce_and_step(parameter, parameter.data.clone(), addends, scale=0.25)
         return bits(parameter, *map(torch.as_tensor, optimizer.state[parameter].values()))
 
     wanted = stepped()
@@ -104,7 +106,7 @@ def test_steps_of_a_table(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
         optimizer = kind([parameter], 0.003)
         for step, places in enumerate(2 * PLACES, start=1):
             optimizer.take_norm(float(step), ROWS * COLUMNS)
-            optimizer.fold_and_step(parameter, parameter.data.clone(), rows_of(places), first_row=FIRST, scale=0.25)
+            optimizer.reduce_and_step(parameter, parameter.data.clone(), rows_of(places), first_row=FIRST, scale=0.25)
         return bits(parameter, *map(torch.as_tensor, optimizer.state[parameter].values()))
 
     wanted = stepped()

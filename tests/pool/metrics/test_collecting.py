@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 
 from loader.plugins.error_text import PluginError
 from loader.stream.schema import BatchSchema
-from pool.coordinator.scheduler.actions import Collect
+from pool.coordinator.scheduler.actions import CollectArrays
 from pool.coordinator.validation_arrays import ValidationArrays
 from pool.ensemble.metric_values import collect
 from pool.errors import ConfigError
@@ -100,7 +100,7 @@ def test_a_task_with_metrics_must_be_able_to_validate(monkeypatch: pytest.Monkey
     with pytest.raises(ConfigError, match=r"Half.validate is missing: a task with metrics must have validate\(model"):
         factory.make_task("tests.support.toy", toy.ModelConfig(), toy.LossConfig())
     plain = ToyTask(toy.ModelConfig(), toy.LossConfig())
-    assert factory.metrics_of(plain, SCHEMA) == {}
+    assert factory.task_metrics(plain, SCHEMA) == {}
 
 
 # --- a worker's part ---
@@ -147,7 +147,7 @@ def test_arrays_are_put_together_in_the_order_of_the_batches_whoever_computed_th
         for batch, worker in ((1, 0), (0, 0), (2, 1)):
             arrays = {name: array * (batch + validation) for name, array in GOOD.items()}
             assert collect((0.0, arrays), found.arrays(memory[worker, batch % 2])) == ""
-            collected.take(Collect(batch, worker))
+            collected.take(CollectArrays(batch, worker))
         factors = range(validation, validation + 3)
         whole = {name: np.concatenate([array * factor for factor in factors]) for name, array in GOOD.items()}
         (number,) = collected.values()

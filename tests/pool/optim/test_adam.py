@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from pool import _native
-from pool.kernels.fold import Addend, Touched
+from pool.kernels.reduction import Addend, Touched
 from pool.optim import Adam, AdamW, ClippedAdamW, SparseAdam
 
 STEPS = 20
@@ -160,9 +160,9 @@ def test_one_pass_has_the_bits_of_a_fold_and_a_step(kind: Kind, threads: int, co
     total = torch.empty(size)
     for seed in range(3):
         sources = gradients((size,), count, seed)
-        one_pass.fold_and_step(whole, old, addends(sources), scale=scale)
+        one_pass.reduce_and_step(whole, old, addends(sources), scale=scale)
         old = whole.detach().clone()
-        _native.fold(total, sources, scale=scale)
+        _native.reduce(total, sources, scale=scale)
         parts.grad = total
         two.step()
     assert torch.equal(whole, parts)
@@ -188,9 +188,9 @@ def test_of_a_table_only_rows_that_a_batch_touched_are_read(kind: Kind, threads:
         for source, numbers in zip(sources, touched, strict=True):
             missing = np.setdiff1d(np.arange(rows), numbers.astype(np.int64) - first_row)
             source[missing] = torch.nan
-        one_pass.fold_and_step(whole, old, addends(sources, touched), first_row=first_row, scale=0.5)
+        one_pass.reduce_and_step(whole, old, addends(sources, touched), first_row=first_row, scale=0.5)
         old = whole.detach().clone()
-        _native.fold_rows(total, list(zip(sources, touched, strict=True)), first_row=first_row, scale=0.5)
+        _native.reduce_rows(total, list(zip(sources, touched, strict=True)), first_row=first_row, scale=0.5)
         parts.grad = total
         two.step()
     assert torch.equal(whole, parts)
@@ -209,7 +209,7 @@ def test_sparse_adam_is_torchs_and_writes_touched_rows_only() -> None:
         touched = np.flatnonzero(rng.random(rows) < 0.3).astype(np.uint32)
         (gradient,) = gradients((rows, columns), 1, seed)
         own.data = torch.full_like(start, torch.nan)
-        ours.fold_and_step(own, old, addends([gradient], [touched]))
+        ours.reduce_and_step(own, old, addends([gradient], [touched]))
         assert sorted(set(np.flatnonzero(~own.detach().isnan().all(1).numpy()))) == touched.tolist()
         old = torch.where(own.detach().isnan(), old, own.detach())
         index = torch.from_numpy(touched.astype(np.int64))
@@ -291,6 +291,6 @@ def test_schedulers_see_that_it_steps(recwarn: pytest.WarningsRecorder) -> None:
     parameter = nn.Parameter(torch.ones(5))
     optimizer = Adam([parameter])
     schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1)
-    optimizer.fold_and_step(parameter, parameter.data, addends([torch.ones(5)]))
+    optimizer.reduce_and_step(parameter, parameter.data, addends([torch.ones(5)]))
     schedule.step()
     assert not recwarn.list

@@ -15,14 +15,14 @@ from pool.checkpoint.overrides import Override
 from pool.config.schedule import ScheduleConfig
 from pool.config.sections import OptimizerConfig
 from pool.errors import ConfigError
-from pool.exchange.plan import Plan, TensorSpec, make_plan
+from pool.exchange.plan import Plan, TensorSpec, build_plan
 from pool.optim.buckets import BucketOptimizers
 from pool.optim.elementwise import ELEMENTWISE
 
 SPECS = [
     TensorSpec(name, shape, "float32", 4) for name, shape in (("a.weight", (70, 3)), ("a.bias", (3,)), ("b", (5,)))
 ]
-PLAN = make_plan(SPECS, [], [16, 300])
+PLAN = build_plan(SPECS, [], [16, 300])
 CYCLE: dict[str, Any] = {
     "name": "torch.optim.lr_scheduler.OneCycleLR",
     "args": {"max_lr": 0.1, "total_steps": 9, "cycle_momentum": False},

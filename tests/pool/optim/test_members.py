@@ -14,8 +14,8 @@ from loader.stream.schema import BatchSchema
 from pool.config.load import parse_config
 from pool.config.tree import Config
 from pool.errors import CheckpointError
-from pool.exchange.layout import Layout, joined, member_of_bucket, prefix
-from pool.exchange.plan import Plan, TensorSpec, make_plan
+from pool.exchange.layout import Layout, join_plans, list_bucket_members, member_prefix
+from pool.exchange.plan import Plan, TensorSpec, build_plan
 from pool.optim.buckets import BucketOptimizers
 from pool.optim.joined_state import State, joined_state, states_of
 
@@ -28,9 +28,11 @@ MEMBERS = [
 
 
 def plan_of(member: int, *, split: bool = False) -> Plan:
-    names = [f"{prefix(member, len(MEMBERS))}{name}" for name in ("table", "bias")]
+    names = [f"{member_prefix(member, len(MEMBERS))}{name}" for name in ("table", "bias")]
     table, bias = TensorSpec(names[0], (64, 4), "float32", 4, "features"), TensorSpec(names[1], (4,), "float32", 4)
-    return make_plan([table, bias], [TensorSpec(f"{names[1]}.mean", (2,), "float32", 4)], [16, 512], split_tables=split)
+    return build_plan(
+        [table, bias], [TensorSpec(f"{names[1]}.mean", (2,), "float32", 4)], [16, 512], split_tables=split
+    )
 
 
 PLANS = [plan_of(0), plan_of(1), plan_of(2, split=True)]
@@ -67,11 +69,11 @@ def restored(tensors: Mapping[str, torch.Tensor], plain: Mapping[str, Any]) -> l
 
 
 def test_parts_lie_one_after_the_other_and_keep_their_borders() -> None:
-    whole = joined(PLANS)
-    assert member_of_bucket(PLANS) == tuple(m for m, plan in enumerate(PLANS) for _ in plan.buckets)
-    assert joined(PLANS[:1]) is PLANS[0]
+    whole = join_plans(PLANS)
+    assert list_bucket_members(PLANS) == tuple(m for m, plan in enumerate(PLANS) for _ in plan.buckets)
+    assert join_plans(PLANS[:1]) is PLANS[0]
     buckets = iter(whole.buckets)
-    for part, plan in zip(Layout(BatchSchema(8, (), ()), tuple(PLANS)).parts, PLANS, strict=True):
+    for part, plan in zip(Layout(BatchSchema(8, (), ()), tuple(PLANS)).member_layouts, PLANS, strict=True):
         for own, bucket in zip(plan.buckets, buckets, strict=False):
             assert (bucket.offset - part.offset, bucket.nbytes, bucket.rows) == (own.offset, own.nbytes, own.rows)
             assert bucket.parameters == tuple(part.first_parameter + index for index in own.parameters)

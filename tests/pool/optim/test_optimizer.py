@@ -14,13 +14,13 @@ from pool.config.load import parse_config
 from pool.config.schedule import ScheduleConfig
 from pool.config.sections import OptimizerConfig
 from pool.errors import CheckpointError
-from pool.exchange.plan import Plan, TensorSpec, make_plan
-from pool.exchange.tensors import rows_of
-from pool.kernels.fold import Addend
+from pool.exchange.plan import Plan, TensorSpec, build_plan
+from pool.exchange.tensors import bucket_rows
+from pool.kernels.reduction import Addend
 from pool.optim.buckets import BucketOptimizers
 from pool.optim.elementwise import ELEMENTWISE
 from pool.optim.native import NativeOptimizer
-from pool.planner.trial import state_nbytes
+from pool.planner.trial import snapshot_nbytes
 from tests.support.schedules import rates, scheduled
 
 
@@ -62,14 +62,14 @@ def train(plan: Plan, name: str, steps: int, optimizers: BucketOptimizers | None
     for _ in range(steps):
         gradients = [torch.randn(shape) for shape in (TABLE, BIAS)]
         for b, bucket in enumerate(plan.buckets):
-            parts = [rows_of(gradients[index], bucket) for index in bucket.parameters]
+            parts = [bucket_rows(gradients[index], bucket) for index in bucket.parameters]
             of_parts = list(zip(made.parameters[b], parts, strict=True))
             optimizer = made.of(b)
             if isinstance(optimizer, NativeOptimizer) and optimizer.whole_norm:
                 optimizer.take_norm(1.0, 4824)
                 with made.stepping(b):
                     for parameter, part in of_parts:
-                        optimizer.fold_and_step(parameter, parameter.data, [Addend(0, part, None)])
+                        optimizer.reduce_and_step(parameter, parameter.data, [Addend(0, part, None)])
                 continue
             for parameter, part in of_parts:
                 parameter.grad = part
@@ -79,7 +79,7 @@ def train(plan: Plan, name: str, steps: int, optimizers: BucketOptimizers | None
 
 @pytest.mark.parametrize("name", sorted(ELEMENTWISE))
 def test_a_table_stepped_in_parts_has_the_bits_of_the_whole(name: str) -> None:
-    whole, parts = make_plan(SPECS, [], LIMITS), make_plan(SPECS, [], LIMITS, split_tables=True)
+    whole, parts = build_plan(SPECS, [], LIMITS), build_plan(SPECS, [], LIMITS, split_tables=True)
     assert [bucket.rows for bucket in whole.buckets] == [None, None]
     assert [bucket.rows for bucket in parts.buckets] == [None, (0, 48), (48, 96), (96, 144), (144, 192), (192, 200)]
     results = [train(plan, name, 5) for plan in (whole, parts)]
@@ -106,7 +106,7 @@ def test_a_table_stepped_in_parts_has_the_bits_of_the_whole(name: str) -> None:
 def test_a_table_in_parts_goes_on_from_its_saved_state_as_the_whole_does(name: str) -> None:
     results = []
     for split in (False, True):
-        plan = make_plan(SPECS, [], LIMITS, split_tables=split)
+        plan = build_plan(SPECS, [], LIMITS, split_tables=split)
         first, _ = train(plan, name, 3)
         second, weights = train(plan, name, 4, first)
         results.append(weights)
@@ -118,20 +118,20 @@ def test_a_table_in_parts_goes_on_from_its_saved_state_as_the_whole_does(name: s
 
 
 def test_state_of_other_buckets_is_refused_with_what_to_set() -> None:
-    first, _ = train(make_plan(SPECS, [], LIMITS, split_tables=True), "torch.optim.Adam", 1)
+    first, _ = train(build_plan(SPECS, [], LIMITS, split_tables=True), "torch.optim.Adam", 1)
     with pytest.raises(CheckpointError, match=r"is of 6 buckets, and the config makes 2: set pool\.first_bucket_mb"):
-        train(make_plan(SPECS, [], LIMITS), "torch.optim.Adam", 1, first)
+        train(build_plan(SPECS, [], LIMITS), "torch.optim.Adam", 1, first)
 
 
 def test_state_of_another_optimizer_is_refused_before_the_first_step() -> None:
-    plan = make_plan(SPECS, [], LIMITS)
+    plan = build_plan(SPECS, [], LIMITS)
     first, _ = train(plan, "torch.optim.Adam", 1)
     with pytest.raises(CheckpointError, match="does not fit optimizer and schedule of the config: it has no dampening"):
         train(plan, "torch.optim.SGD", 1, first)
 
 
 def test_row_wise_state_has_a_number_for_each_row_of_a_table_and_room_for_it_is_planned() -> None:
-    whole, parts = make_plan(SPECS, [], LIMITS), make_plan(SPECS, [], LIMITS, split_tables=True)
+    whole, parts = build_plan(SPECS, [], LIMITS), build_plan(SPECS, [], LIMITS, split_tables=True)
     config = parse_config({"task": "tests.support.toy", "optimizer": {"name": "pool.optim.RowwiseAdagrad"}}, "test")
     for plan in (whole, parts):
         optimizers, parameters = train(plan, "pool.optim.RowwiseAdagrad", 2)
@@ -139,11 +139,11 @@ def test_row_wise_state_has_a_number_for_each_row_of_a_table_and_room_for_it_is_
         assert tensors["table/sum"].shape == (200, 1)
         assert tensors["bias/sum"].shape == BIAS
         used = sum(tensor.nbytes for tensor in (*parameters, *tensors.values()))
-        assert used < state_nbytes(config, [plan]) < used + (32 << 10)
+        assert used < snapshot_nbytes(config, [plan]) < used + (32 << 10)
 
 
 def test_numbers_of_our_optimizers_can_be_overridden() -> None:
-    plan = make_plan(SPECS, [], LIMITS, split_tables=True)
+    plan = build_plan(SPECS, [], LIMITS, split_tables=True)
     for name, key in (("FTRL", "l1"), ("RowwiseAdagrad", "eps"), ("SparseAdam", "weight_decay")):
         optimizers, _ = train(plan, f"pool.optim.{name}", 1)
         optimizers.override(Override(1, f"optimizer.args.{key}", 0.125))

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from pool import _native
 from pool.kernels import rule
-from pool.kernels.fold import Addend, Touched
+from pool.kernels.reduction import Addend, Touched
 from pool.optim import FTRL, Adam, RowwiseAdagrad, SparseAdam
 from pool.optim.native import NativeOptimizer
 
@@ -47,8 +47,8 @@ def stepped(make: Make, start: Tensor, steps: list[list[Addend]], borders: list[
         for part, optimizer, first in zip(parts, optimizers, borders, strict=False):
             rows = slice(first, first + len(part))
             part.data = new[rows]
-            own = [Addend(each.place, each.gradient[rows], each.touched) for each in addends]
-            optimizer.fold_and_step(part, old[rows], own, first_row=first, scale=0.5)
+            own = [Addend(each.leaf, each.gradient[rows], each.touched) for each in addends]
+            optimizer.reduce_and_step(part, old[rows], own, first_row=first, scale=0.5)
     states = [
         torch.cat([optimizer.state[part][key] for part, optimizer in zip(parts, optimizers, strict=True)])
         for key in sorted(optimizers[0].state[parts[0]])
@@ -197,7 +197,7 @@ def test_sparse_adam_is_torchs_at_its_default_epsilon() -> None:
     every = torch.arange(40)
     for seed in range(5):
         gradient = 1e-8 * torch.randn(40, 16, generator=torch.Generator().manual_seed(seed))
-        ours.fold_and_step(own, own.data, [Addend(0, gradient, every.numpy().astype(np.uint32))])
+        ours.reduce_and_step(own, own.data, [Addend(0, gradient, every.numpy().astype(np.uint32))])
         reference.grad = torch.sparse_coo_tensor(every[None], gradient, start.shape, check_invariants=True).coalesce()
         theirs.step()
     torch.testing.assert_close(own.detach() - start, reference.detach() - start, rtol=1e-3, atol=1e-6)

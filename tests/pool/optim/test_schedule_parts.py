@@ -16,7 +16,7 @@ from torch.optim import lr_scheduler
 from pool.checkpoint.overrides import Override, allowed
 from pool.config.load import parse_config
 from pool.errors import CheckpointError, ConfigError
-from pool.exchange.plan import TensorSpec, make_plan
+from pool.exchange.plan import TensorSpec, build_plan
 from pool.optim.buckets import BucketOptimizers
 from pool.planner import trial
 from tests.support.runs import TOY, run, run_well
@@ -98,7 +98,7 @@ def test_a_state_that_can_not_be_its_own_is_refused(change: dict[str, Any], comp
 def plan_with(parts: list[dict[str, Any]], **train: Any) -> int:
     tree = {"task": "tests.support.toy", "schedule": {"parts": parts}, "train": train}
     config = parse_config(tree, "test")
-    return trial.state_nbytes(config, [make_plan([TensorSpec("w", (3,), "float32", 4)], [], [1])])
+    return trial.snapshot_nbytes(config, [build_plan([TensorSpec("w", (3,), "float32", 4)], [], [1])])
 
 
 ODD = "tests.support.tasks.odd_models.EndingSchedule"  # fails at its 7th step
@@ -149,7 +149,7 @@ def test_a_run_goes_on_in_the_middle_of_a_part_with_the_same_bits(tmp_path: Any)
 
 
 def test_buckets_step_alike() -> None:
-    plan = make_plan([TensorSpec(name, (3,), "float32", 4) for name in "ab"], [], [1])
+    plan = build_plan([TensorSpec(name, (3,), "float32", 4) for name in "ab"], [], [1])
     config = in_parts(*CHAIN)._schedule
     parameters = [nn.Parameter(torch.zeros(3)) for _ in "ab"]
     optimizers = BucketOptimizers(plan, parameters, parse_config({}, "test").optimizer, config)

@@ -12,14 +12,14 @@ import torch
 from pool.config.load import parse_config
 from pool.errors import ConfigError
 from pool.exchange.exchange_choice import HOST, Exchange
-from pool.exchange.plan import TensorSpec, make_plan
+from pool.exchange.plan import TensorSpec, build_plan
 from pool.planner import exchange
-from pool.planner.card_proof import Verdict
 from pool.planner.exchange import choose_exchange
+from pool.planner.memory_sharing import CheckResult
 
 TREE: dict[str, Any] = {"task": "tests.support.toy", "data": {"source": "synthetic", "batch_size": 64}}
-PLANS = [make_plan([TensorSpec("bias", (4,), "float32", 4)], [], [512])]
-HALVES = [make_plan([TensorSpec("bias", (4,), "bfloat16", 2)], [], [512])]
+PLANS = [build_plan([TensorSpec("bias", (4,), "float32", 4)], [], [512])]
+HALVES = [build_plan([TensorSpec("bias", (4,), "bfloat16", 2)], [], [512])]
 
 
 WHY = "shared memory was tried on 2026-11-23"
@@ -32,10 +32,10 @@ class Proofs:
 
     def __init__(self) -> None:
         self.asked: list[tuple[list[str], str, float]] = []
-        self.answer = Verdict(proven=True, why=WHY)
-        self.of_several: Verdict | None = None  # if it is another one
+        self.answer = CheckResult(proven=True, why=WHY)
+        self.of_several: CheckResult | None = None  # if it is another one
 
-    def __call__(self, devices: Sequence[torch.device], module: str, seconds: float) -> Verdict:
+    def __call__(self, devices: Sequence[torch.device], module: str, seconds: float) -> CheckResult:
         self.asked.append(([str(device) for device in devices], module, seconds))
         return self.answer if len(devices) == 1 or self.of_several is None else self.of_several
 
@@ -46,7 +46,7 @@ def proofs(monkeypatch: pytest.MonkeyPatch) -> Proofs:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(exchange, "shared_memory_of", lambda kind: kind if kind == "cuda" else None)
     made = Proofs()
-    monkeypatch.setattr(exchange, "card_proof", made)
+    monkeypatch.setattr(exchange, "check_memory_sharing", made)
     return made
 
 
@@ -60,19 +60,19 @@ def chosen(*names: str, plans: Any = PLANS, **settings: Any) -> Exchange:
 @pytest.mark.parametrize("settings", [{}, {"coordinator_device": "all"}, {"exchange": "device"}], ids=str)
 def test_the_devices_of_all_workers_are_taken(settings: dict[str, str]) -> None:
     found = chosen("cuda:1", "cuda:0", "cuda:1", pool=settings)
-    assert found == Exchange(("cuda:1", "cuda:0"), workers=((0, 2), (1,)), why=WHY)
-    assert found.workers_there == (0, 1, 2)
+    assert found == Exchange(("cuda:1", "cuda:0"), workers=((0, 2), (1,)), reason=WHY)
+    assert found.workers_on_devices == (0, 1, 2)
     assert str(found) == f"gradients are added up on cuda:1, cuda:0: {WHY}"
 
 
 def test_where_copies_between_cards_do_not_arrive_the_first_one_is_taken(proofs: Proofs) -> None:
-    proofs.of_several = Verdict(proven=False, why=DIFFER)
+    proofs.of_several = CheckResult(proven=False, why=DIFFER)
     alone = f"cuda:1 alone, as {DIFFER}"
-    one = Exchange(("cuda:1",), workers=((0, 2),), why=f"{WHY}; {alone}")
+    one = Exchange(("cuda:1",), workers=((0, 2),), reason=f"{WHY}; {alone}")
     assert chosen("cuda:1", "cuda:0", "cuda:1") == one
-    assert chosen("cuda:1", "cuda:0", "cuda:1", pool={"exchange": "device"}) == replace(one, why=alone)
-    proofs.answer = proofs.of_several = Verdict(proven=False, why="it holds 00")
-    assert chosen("cuda:1", "cuda:0") == Exchange(why=f"it holds 00{ANYWAY}")
+    assert chosen("cuda:1", "cuda:0", "cuda:1", pool={"exchange": "device"}) == replace(one, reason=alone)
+    proofs.answer = proofs.of_several = CheckResult(proven=False, why="it holds 00")
+    assert chosen("cuda:1", "cuda:0") == Exchange(reason=f"it holds 00{ANYWAY}")
 
 
 def test_auto_takes_the_only_workers_process_and_has_nothing_to_try_for_that(proofs: Proofs) -> None:
@@ -99,7 +99,7 @@ def test_several_workers_or_devices_are_not_one_process(names: tuple[str, ...], 
 
 def test_a_device_may_be_named_that_no_worker_has() -> None:
     found = chosen("cuda:1", pool={"coordinator_device": "cuda:0"})
-    assert found == Exchange(("cuda:0",), workers=((),), why=WHY)
+    assert found == Exchange(("cuda:0",), workers=((),), reason=WHY)
 
 
 def test_a_device_that_the_machine_has_not_is_named() -> None:
@@ -109,9 +109,9 @@ def test_a_device_that_the_machine_has_not_is_named() -> None:
 
 def test_all_is_refused_where_copies_between_cards_do_not_arrive(proofs: Proofs) -> None:
     """Where one device alone is taken, which nobody has to have seen."""
-    proofs.of_several = Verdict(proven=False, why=DIFFER)
+    proofs.of_several = CheckResult(proven=False, why=DIFFER)
     several = {"coordinator_device": "all"}
-    assert chosen("cuda:1", "cuda:0", pool=several) == Exchange(why=DIFFER)
+    assert chosen("cuda:1", "cuda:0", pool=several) == Exchange(reason=DIFFER)
     with pytest.raises(ConfigError) as error:
         chosen("cuda:1", "cuda:0", pool={**several, "exchange": "device"})
     assert str(error.value) == (f"pool.coordinator_device: all can't be had: {DIFFER}; one device can, by its name")
@@ -136,7 +136,7 @@ def test_devices_that_the_machine_lacks_are_not_tried(proofs: Proofs) -> None:
     """Of a run that is only checked."""
     config = parse_config({**TREE, "optimizer": {"name": "pool.optim.Adam"}}, "test")
     for devices in (["cuda:5"], ["cuda:5", "cuda:5"]):
-        assert choose_exchange(config, devices, PLANS, missing="no cuda:5").why.startswith("no cuda:5")
+        assert choose_exchange(config, devices, PLANS, missing="no cuda:5").reason.startswith("no cuda:5")
     assert proofs.asked == []
 
 
@@ -146,7 +146,7 @@ def test_on_cpus_there_is_nothing_to_choose_or_to_say() -> None:
 
 
 def test_auto_does_not_take_what_does_not_work(proofs: Proofs) -> None:
-    proofs.answer = Verdict(proven=False, why="it holds 00")
+    proofs.answer = CheckResult(proven=False, why="it holds 00")
     assert str(chosen("cuda:0", "cuda:0")) == f"gradients are added up on the host: it holds 00{ANYWAY}"
     assert chosen("cuda:0", pool={"exchange": "device"}) == Exchange(("cuda:0",), workers=((0,),))
 
@@ -177,7 +177,7 @@ PROBLEMS: dict[str, tuple[tuple[str, ...], dict[str, Any], str]] = {
 @pytest.mark.parametrize(("names", "settings", "why"), PROBLEMS.values(), ids=PROBLEMS)
 def test_what_stands_against_a_device_is_said(names: tuple[str, ...], settings: dict[str, Any], why: str) -> None:
     if any(name != "cpu" for name in names):
-        assert chosen(*names, **settings) == Exchange(why=why)
+        assert chosen(*names, **settings) == Exchange(reason=why)
     with pytest.raises(ConfigError) as error:
         chosen(*names, **{**settings, "pool": {**settings.get("pool", {}), "exchange": "device"}})
     assert str(error.value) == (f"pool.exchange: device can't be had: {why}; host is another choice, auto chooses")

@@ -61,8 +61,8 @@ def test_a_model_that_the_default_optimizer_can_not_step_is_refused_with_others_
 
 def test_a_card_that_torch_can_not_use_is_not_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planner, "_cuda_count", lambda: 0)
-    monkeypatch.setattr(planner, "least_cards", lambda: 2)
-    monkeypatch.setattr(planner, "why_unusable", lambda *_: "because")
+    monkeypatch.setattr(planner, "count_installed_cards", lambda: 2)
+    monkeypatch.setattr(planner, "explain_unusable_cards", lambda *_: "because")
     auto, chosen = ({**ODD, "model": {"kind": "good"}, "pool": {"devices": [device]}} for device in ("auto", "cpu"))
     error = refused(plan(auto))
     assert error.exit_code == EXIT_UNAVAILABLE

@@ -16,7 +16,7 @@ from pool.checkpoint.overrides import Override
 from pool.config.load import parse_config
 from pool.config.tree import Config
 from pool.device.cards import Card
-from pool.exchange.plan import TensorSpec, make_plan
+from pool.exchange.plan import TensorSpec, build_plan
 from pool.machines.place import MachinePlace
 from pool.metrics.layout import Measured
 from pool.metrics.metric import Column
@@ -34,7 +34,7 @@ FILES = (DataFile(NO_UTF8, 1 << 40, 2, (1 << 64) - 1, 1_700_000_000_123_456_789)
 SPECS = (TensorSpec("table", (64, 8), "float32", 4, "features"), TensorSpec("bias", (), "float32", 4))
 PLANNED = Planned(
     schema=BatchSchema(8, (SparseField("features", 64, 4, 2),), (DenseField("score", "int16"),), num_buckets=3),
-    plans=(make_plan(SPECS, [TensorSpec("buffer", (2, 3), "int64", 8)], [512], split_tables=True),),
+    plans=(build_plan(SPECS, [TensorSpec("buffer", (2, 3), "int64", 8)], [512], split_tables=True),),
     measured=Measured(8, (("auc", "max"),), (("scores", Column("float32", 2)),)),
     num_chunks={"train": 6, "validate": 7},
     devices=("cpu", "fake:0?compute_ms=20"),
@@ -77,7 +77,7 @@ def document(role: str, run_dir: Path) -> Start:
     start: Start = run.planner_start(Peer(role)) if role == PLANNER else run.start_of(Peer(role, 1, 2))
     if isinstance(start, RunStart):
         start = replace(start, coordinator_pid=77)
-    return replace(start, segments={"ring": SegmentHandle(3, writable=False)}, bells={"worker.1": 4})
+    return replace(start, segments={"ring": SegmentHandle(3, writable=False)}, signal_fds={"worker.1": 4})
 
 
 @pytest.mark.parametrize("role", [PLANNER, FEEDER, WORKER, COORDINATOR])

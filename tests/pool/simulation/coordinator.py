@@ -15,33 +15,33 @@ from loader.stream.interface import Cursor
 from pool.checkpoint.plateau import Plateau
 from pool.checkpoint.validations import Validation, Validations
 from pool.coordinator.scheduler.actions import (
+    AbortRun,
     Action,
-    Announce,
+    AnnounceShare,
     BadBatch,
-    Collect,
+    CollectArrays,
     Commit,
-    End,
-    Fold,
+    CopyBuffers,
+    EndRun,
+    FinishValidation,
     Freeze,
-    GiveUp,
-    Measure,
+    Notify,
     OrderFeeder,
     OrderWorker,
+    Reduce,
     ReduceRates,
-    Say,
-    Send,
-    TakeBuffers,
+    SaveValidation,
+    SendPartialSum,
     Update,
-    Validated,
 )
 from pool.coordinator.scheduler.inbox import Inbox
 from pool.coordinator.scheduler.scheduler import StepScheduler
-from pool.kernels.tree import join_into_nodes, most_nodes, most_nodes_between, tree_sum
+from pool.kernels.tree import join_into_nodes, max_nodes, max_nodes_anywhere, tree_sum
 from pool.protocol.admission import Admission
 from pool.protocol.blame import DeathInBatch
 from pool.protocol.identity import Peer
 from pool.protocol.messages import Roster, ShareReport
-from pool.shm.signals import CoordinatorEnd, Finished
+from pool.shm.signals import CoordinatorSignals, FinishedBatches
 from tests.pool.simulation.arithmetic import (
     BUFFERS,
     Version,
@@ -79,28 +79,28 @@ class Saved:
     reductions: tuple[int, ...] = ()  # of each member's learning rate; empty: none
 
 
-FOREVER = 1 << 30  # behind all places
+FOREVER = 1 << 30  # beyond all groups
 
 
 def sum_of(found: list[Node]) -> int:
-    return tree_sum([node.place for node in found], [node.total for node in found], add)
+    return tree_sum([node.leaf for node in found], [node.total for node in found], add)
 
 
 class WorkersMemory:
     """As `pool.coordinator.exchange_setup.workers_memory` reads it."""
 
-    def __init__(self, world: World, shortcut: CoordinatorEnd) -> None:
+    def __init__(self, world: World, shortcut: CoordinatorSignals) -> None:
         self._memory = world.memory
         self._shortcut = shortcut
 
-    def finished(self, worker: int) -> Finished:
-        return self._shortcut.finished(worker)
+    def finished(self, worker: int) -> FinishedBatches:
+        return self._shortcut.read_finished(worker)
 
     def in_work(self, worker: int) -> tuple[int, int]:
         return self._memory.attempts[worker]
 
     def raised(self, worker: int, attempt: int) -> str:
-        return self._memory.raised[worker].of(attempt)
+        return self._memory.exception_texts[worker].read(attempt)
 
 
 class SimCoordinator(Process):
@@ -121,7 +121,7 @@ class SimCoordinator(Process):
         self._todo: deque[Action] = deque()
         self._at_end = False
         self._optimizer = list(saved.version.optimizer)
-        self._sums: list[list[Node]] = [[] for _ in self._optimizer]  # as far as they were folded
+        self._sums: list[list[Node]] = [[] for _ in self._optimizer]  # as far as they were added up
         self._counts = [0] * len(self._optimizer)  # batches in each sum
         self._divisors = [0] * len(self._optimizer)  # that make its mean
         self._version = saved.step
@@ -129,7 +129,7 @@ class SimCoordinator(Process):
         if world.history.resumed(saved.step, self._frozen):
             world.seen["steps to do again"] += 1
         self._to_restore: Version | None = saved.version
-        self._shortcut = world.memory.coordinator_end(peer.incarnation)
+        self._shortcut = world.memory.coordinator_signals(peer.incarnation)
         self._validations = saved.validations
         self._plateaus = saved.plateaus
         self._reductions = list(saved.reductions) or [0] * len(world.setup.members)
@@ -138,7 +138,7 @@ class SimCoordinator(Process):
             saved.step,
             saved.cursor,
             incarnation=peer.incarnation,
-            known=saved.validations,
+            validations=saved.validations,
             plateaus=saved.plateaus,
             frozen=self._frozen,
             unused=saved.unused,
@@ -158,12 +158,12 @@ class SimCoordinator(Process):
             self.world.memory.begin_version(self._version, self._to_restore)
             for member in sorted(self._frozen):
                 self.world.memory.freeze(self._version, member)
-            self._todo += self.scheduler.begin()
+            self._todo += self.scheduler.start()
             self._shortcut.publish(self._version)
             self._to_restore = None
         elif self._todo:
             action = self._todo.popleft()
-            if not isinstance(action, OrderWorker | OrderFeeder | Collect):
+            if not isinstance(action, OrderWorker | OrderFeeder | CollectArrays):
                 self._settle()
             self.carry_out(action)
             if not self._todo:
@@ -172,11 +172,11 @@ class SimCoordinator(Process):
             self._hear_supervisor()
             self._end_with_others()
         elif self._again():
-            self._todo += self.scheduler.say_again()
+            self._todo += self.scheduler.resend_orders()
         elif self._hear_supervisor() or self._hear_others():
             pass
         elif self._inbox.joined and self.world.chance() < BELL_HEARD:
-            self._todo += self._inbox.bell()
+            self._todo += self._inbox.handle_signal()
         elif self._inbox.alive:
             envelope = self.world.network.receive(self.peer.place, from_supervisor=False)
             if envelope is None:
@@ -184,7 +184,7 @@ class SimCoordinator(Process):
             if self._from_others.refusal(envelope):
                 self.world.seen["message to the coordinator refused"] += 1
             else:
-                self._todo += self._inbox.message(envelope.sender, envelope.message)
+                self._todo += self._inbox.handle_message(envelope.sender, envelope.message)
 
     def _hear_supervisor(self) -> bool:
         """Takes one message; whether there was one."""
@@ -194,7 +194,7 @@ class SimCoordinator(Process):
         if not self._from_supervisor.refusal(envelope):
             assert isinstance(envelope.message, Roster)
             self._others.finished = {each.machine for each in envelope.message.machines if each.finished}
-            self._todo += self._inbox.roster(envelope.message)
+            self._todo += self._inbox.handle_roster(envelope.message)
             self._from_others.set_alive(self._inbox.alive)
         return True
 
@@ -202,42 +202,42 @@ class SimCoordinator(Process):
 
     def carry_out(self, action: Action) -> None:
         match action:
-            case TakeBuffers():
+            case CopyBuffers():
                 self.take_buffers(action)
             case Freeze():
                 self.freeze(action)
             case BadBatch():
                 self.bad_batch(action)
-            case Collect():
+            case CollectArrays():
                 self.collect(action)
-            case Measure():
+            case FinishValidation():
                 self.measure(action)
             case ReduceRates():
                 self.reduce_rates(action)
-            case Validated():
+            case SaveValidation():
                 self.validated(action)
-            case Say():
+            case Notify():
                 self.world.seen["stopped early"] += 1
             case OrderWorker():
                 self.order_worker(action)
             case OrderFeeder():
                 self.order_feeder(action)
-            case GiveUp():
+            case AbortRun():
                 self.give_up(action)
-            case End():
+            case EndRun():
                 self.end(action)
-            case Announce():
+            case AnnounceShare():
                 self._others.announce(action.report, self.world.memory.buffers[(action.report.step + 1) % 2])
-            case Send():
+            case SendPartialSum():
                 self._others.send(action.step, action.bucket, self._sums[action.bucket])
-            case Fold():
-                self.fold(action)
+            case Reduce():
+                self.reduce(action)
             case Update():
                 self.update(action)
             case Commit():
                 self.commit(action)
 
-    def take_buffers(self, action: TakeBuffers) -> None:
+    def take_buffers(self, action: CopyBuffers) -> None:
         self._buffers_taken.discard(action.member)
         if (source := action.source) is not None:
             self._buffers_taken.add(action.member)
@@ -258,23 +258,23 @@ class SimCoordinator(Process):
         if action.machine is None:
             self.world.memory.check_batch("train", action.batch)  # it is kept for its user
         self.world.history.left_out(self.peer, action)
-        if action.fatal and self.world.cluster is not None:
+        if action.is_fatal and self.world.cluster is not None:
             self.world.cluster.ended = True
-        self.world.seen["stopped by a bad batch" if action.fatal else "batch left out"] += 1
-        if action.members and not action.freezes:
+        self.world.seen["stopped by a bad batch" if action.is_fatal else "batch left out"] += 1
+        if action.members and not action.frozen_members:
             self.world.seen["batch left out for one member"] += 1
-        self.world.ended |= action.fatal
+        self.world.ended |= action.is_fatal
 
-    def collect(self, action: Collect) -> None:
+    def collect(self, action: CollectArrays) -> None:
         self._collected[action.batch] = self.world.memory.collected(action.worker, action.batch)
 
-    def measure(self, action: Measure) -> None:
+    def measure(self, action: FinishValidation) -> None:
         arrays = [self._collected[batch] for batch in sorted(self._collected)]
         collects, members = self.world.setup.rules.collects, self.world.setup.members
         values = [metric([of_members[m] for of_members in arrays]) if collects else math.nan for m in members]
         self._collected.clear()
         self.world.history.measured(action, self.world.memory.weights(self._version), values)
-        self._todo += self.scheduler.measured(
+        self._todo += self.scheduler.on_validation(
             [Validation(action.version, action.losses[m], {GOAL.metric: values[m]}) for m in members]
         )
 
@@ -284,12 +284,12 @@ class SimCoordinator(Process):
             self._reductions[member] += 1
         self.world.seen["learning rate reduced"] += 1
 
-    def validated(self, action: Validated) -> None:
-        self._validations, self._plateaus = action.known, action.plateaus
+    def validated(self, action: SaveValidation) -> None:
+        self._validations, self._plateaus = action.validations, action.plateaus
         if self._to_save is not None:
             reductions = tuple(self._reductions)
             self.world.save(
-                replace(self._to_save, validations=action.known, plateaus=action.plateaus, reductions=reductions)
+                replace(self._to_save, validations=action.validations, plateaus=action.plateaus, reductions=reductions)
             )
 
     def order_worker(self, action: OrderWorker) -> None:
@@ -298,22 +298,22 @@ class SimCoordinator(Process):
     def order_feeder(self, action: OrderFeeder) -> None:
         self.world.network.send(self.peer, action.peer, action.orders)
 
-    def give_up(self, action: GiveUp) -> None:
+    def give_up(self, action: AbortRun) -> None:
         del action  # it says why
         self.world.history.gave_up(self.peer)
         self.world.ended = True
         if self.world.cluster is not None:
             self.world.cluster.ended = True
 
-    def end(self, action: End) -> None:
+    def end(self, action: EndRun) -> None:
         del action  # it says no more than that
         self._at_end = True
 
-    def fold(self, action: Fold) -> None:
+    def reduce(self, action: Reduce) -> None:
         memory, bucket = self.world.memory, action.bucket
-        if not (action.first and action.last):
+        if not (action.is_first and action.is_last):
             self.world.seen["sum in parts"] += 1
-        if action.first:
+        if action.is_first:
             self._sums[bucket] = []
             self._counts[bucket] = 0
         for each in action.contributions:
@@ -323,20 +323,20 @@ class SimCoordinator(Process):
                 continue
             for batch in each.batches:
                 memory.check_batch("train", batch)  # its touched rows are read
-            self._sums[bucket].append(Node(each.place, memory.gradient(each.worker, each.slot, bucket)))
+            self._sums[bucket].append(Node(each.group_index, memory.gradient(each.worker, each.slot, bucket)))
             self._counts[bucket] += len(each.batches)
-        self._sums[bucket].sort(key=lambda node: node.place)
-        end = range(FOREVER) if action.last else action.places
-        self._sums[bucket] = [Node(node[0].place, sum_of(node)) for node in join_into_nodes(self._sums[bucket], end)]
+        self._sums[bucket].sort(key=lambda node: node.leaf)
+        end = range(FOREVER) if action.is_last else action.covered
+        self._sums[bucket] = [Node(node[0].leaf, sum_of(node)) for node in join_into_nodes(self._sums[bucket], end)]
         rules = self.world.setup.rules
-        most = most_nodes(rules.groups.per_step) if rules.machines == 1 else most_nodes_between(len(rules.share))
+        most = max_nodes(rules.groups.groups_per_step) if rules.machines == 1 else max_nodes_anywhere(len(rules.share))
         assert len(self._sums[bucket]) <= most, "memory for sums"
-        self._divisors[bucket] = action.batches
+        self._divisors[bucket] = action.num_batches
 
     def update(self, action: Update) -> None:
-        if action.fold is not None:
-            self.fold(action.fold)
-        memory, bucket, count = self.world.memory, action.bucket, action.batches
+        if action.reduction is not None:
+            self.reduce(action.reduction)
+        memory, bucket, count = self.world.memory, action.bucket, action.num_batches
         assert action.step == self._version, f"I3: step {action.step} updates version {self._version}"
         total = sum_of(self._sums[bucket]) if count else 0
         if count:
@@ -367,9 +367,9 @@ class SimCoordinator(Process):
             return False
         for machine, message in self._others.receive(self.scheduler.step):
             if isinstance(message, ShareReport):
-                self._todo += self.scheduler.share_computed(machine, message)
+                self._todo += self.scheduler.on_share_report(machine, message)
             else:
-                self._todo += self.scheduler.share_summed(machine, message.step, message.bucket)
+                self._todo += self.scheduler.on_partial_sum(machine, message.step, message.bucket)
             return True
         return False
 
@@ -386,7 +386,7 @@ class SimCoordinator(Process):
         self.world.done = max(self.world.done, self._version)
         self._shortcut.publish(self._version)
         self._unsettled = action
-        if action.validated_next:
+        if action.is_validated_next:
             self._settle()
 
     def _settle(self) -> None:
@@ -413,6 +413,6 @@ class SimCoordinator(Process):
             self._plateaus,
             tuple(self._reductions),
         )
-        self._to_save = saved if action.validated_next else None
-        if not action.validated_next:
+        self._to_save = saved if action.is_validated_next else None
+        if not action.is_validated_next:
             self.world.save(saved)

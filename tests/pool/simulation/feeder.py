@@ -57,7 +57,7 @@ class SimStream:
 
     def _is_made(self, batch: int) -> bool:
         """Other machines' batches are passed over."""
-        return self._purpose == "validate" or self._rules.groups.place_of(batch) in self._rules.share
+        return self._purpose == "validate" or self._rules.groups.group_index(batch) in self._rules.share
 
 
 class SimFeeder(Child):

@@ -7,7 +7,7 @@ from collections.abc import Sequence, Set
 from dataclasses import replace
 from statistics import fmean
 
-from pool.coordinator.scheduler.actions import BadBatch, Commit, Freeze, Measure, ReduceRates
+from pool.coordinator.scheduler.actions import BadBatch, Commit, FinishValidation, Freeze, ReduceRates
 from pool.protocol.blame import DEADLY, RAISED
 from pool.protocol.identity import Peer
 from tests.pool.simulation.arithmetic import (
@@ -74,12 +74,12 @@ class History:
         concerned = set(action.members) or self._training
         innocent = not all(self._setup.is_bad(member, action.batch) for member in concerned)
         rules = self._setup.rules
-        is_own = rules.groups.place_of(action.batch) in rules.share  # else another machine has seen the deaths
+        is_own = rules.groups.group_index(action.batch) in rules.share  # else another machine has seen the deaths
         if is_own and not all((member, action.batch) in self._setup.unsound for member in concerned):
             died, raised = (
                 self._ends[self._who_knows(coordinator), action.batch, exception] for exception in (False, True)
             )
-            assert died >= DEADLY or raised >= RAISED, f"batch {action.batch} left out: {action.why}"
+            assert died >= DEADLY or raised >= RAISED, f"batch {action.batch} left out: {action.reason}"
         assert action.step == len(self._versions) - 1
         every = self._setup.rules.validate_every
         if every and action.step % every == 0:
@@ -87,9 +87,9 @@ class History:
         assert action.cursor == (cursor_of(action.batch) if is_own else None), "I1"
         assert concerned <= self._training, "nothing of a frozen member is wanted"
         self._left_out.setdefault(action.step, set()).update((member, action.batch) for member in concerned)
-        self._frozen_by_numbers.update(action.freezes)
+        self._frozen_by_numbers.update(action.frozen_members)
         self._blameless &= not innocent
-        self._stopped |= action.fatal
+        self._stopped |= action.is_fatal
 
     def _who_knows(self, coordinator: Peer) -> Peer:
         """Of deaths under that coordinator: in one process with the worker all its lives do."""
@@ -133,7 +133,7 @@ class History:
     def _reductions(self, member: int) -> int:
         return reductions(self._setup, member, [values[member] for _, values in sorted(self._validations.items())])
 
-    def measured(self, action: Measure, weights: Weights, values: Sequence[float]) -> None:
+    def measured(self, action: FinishValidation, weights: Weights, values: Sequence[float]) -> None:
         """A successor may do one again that is in nothing it goes on from; `values`: of each member, NaN if nothing is
         collected."""
         assert action.version == len(self._versions) - 1

@@ -6,22 +6,22 @@ import numpy as np
 
 from pool.protocol.identity import Peer
 from pool.protocol.messages import Purpose
-from pool.shm.signals import Bell, CoordinatorEnd, Raised, WorkerEnd, finished_words
+from pool.shm.signals import CoordinatorSignals, ExceptionText, Signal, WorkerSignals, num_report_words
 from tests.pool.simulation.arithmetic import BUFFERS, Version, Weights, content, cursor_of, first_version
 from tests.pool.simulation.setup import VALIDATION_SLOTS, Setup
 
 TORN = -3  # content of what is being written, and of what its writer left behind half written
 
 
-class SilentBell(Bell):
+class SilentSignal(Signal):
     def __init__(self) -> None:
         super().__init__(-1)
 
-    def ring(self) -> None:
+    def set(self) -> None:
         pass
 
 
-SILENT = SilentBell()
+SILENT = SilentSignal()
 
 
 class Memory:
@@ -36,21 +36,21 @@ class Memory:
         self.buffers = [list(start.buffers), [TORN] * len(setup.members)]
         self.averages = list(start.averages)  # a number a member
         self.attempts = [(0, 0)] * setup.workers  # by worker: what it computes, 0 between assignments; which batch
-        self.raised = [Raised(np.zeros(4, np.int64)) for _ in range(setup.workers)]  # by worker
+        self.exception_texts = [ExceptionText(np.zeros(4, np.int64)) for _ in range(setup.workers)]  # by worker
         self._setup = setup
         self._collected: dict[tuple[int, int], tuple[int, ...]] = {}  # (worker, place) -> of a validation batch
         losses = len(setup.members) * setup.rules.batches_per_group
-        self._finished = [np.zeros(finished_words(losses), np.int64) for _ in range(setup.workers)]
+        self._finished = [np.zeros(num_report_words(losses), np.int64) for _ in range(setup.workers)]
         self._version = np.zeros(1, np.int64)
         self._readers: dict[Peer, tuple[Purpose, int]] = {}
 
-    # --- the short way; nobody hears a bell: all look when they like ---
+    # --- the short way; no signal wakes anybody: all look when they like ---
 
-    def worker_end(self, worker: int) -> WorkerEnd:
-        return WorkerEnd(self._finished[worker], self._version, mine=SILENT, coordinators=SILENT)
+    def worker_signals(self, worker: int) -> WorkerSignals:
+        return WorkerSignals(self._finished[worker], self._version, own=SILENT, coordinator=SILENT)
 
-    def coordinator_end(self, incarnation: int) -> CoordinatorEnd:
-        return CoordinatorEnd(incarnation, self._finished, self._version, mine=SILENT, workers=())
+    def coordinator_signals(self, incarnation: int) -> CoordinatorSignals:
+        return CoordinatorSignals(incarnation, self._finished, self._version, own=SILENT, workers=())
 
     # --- the ring ---
 

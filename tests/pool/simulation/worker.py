@@ -23,7 +23,7 @@ class SimWorker(Child):
     def __init__(self, world: World, peer: Peer, ready: int, coordinator: Peer) -> None:
         super().__init__(world, peer, ready, coordinator)
         self._queue = JobQueue(coordinator.incarnation)
-        self._shortcut = world.memory.worker_end(peer.index)
+        self._shortcut = world.memory.worker_signals(peer.index)
         self._bell = True
         self._pace = 0.1 + 0.6 * world.chance()  # share of its moves that compute
         self._computing: Iterator[None] | None = None  # goes from one point at which it may be killed to the next
@@ -58,15 +58,15 @@ class SimWorker(Child):
 
     def _serve(self) -> None:
         if self.follow():
-            self._queue.new_coordinator(self.coordinator.incarnation)
+            self._queue.replace_coordinator(self.coordinator.incarnation)
             self._bell = True
         elif (message := self.hear()) is not None:
             assert isinstance(message, WorkerOrders)
-            self._bell |= self._queue.orders(message)
+            self._bell |= self._queue.accept_orders(message)
         if self._bell or self._again():
-            if self._queue.may_speak:
+            if self._queue.can_report:
                 self._bell = False
-                self.tell(WorkerReport(self._queue.reports(), Times(), self._queue.settled))
+                self.tell(WorkerReport(self._queue.reports(), Times(), self._queue.released_orders))
             else:
                 self.world.seen["worker not finished with the old life"] += 1
 
@@ -74,10 +74,10 @@ class SimWorker(Child):
 
     def _compute(self) -> None:
         if self._computing is None:
-            self._queue.complete(self._shortcut.newest(self._queue.incarnation))
-            if (job := self._queue.next()) is not None:
+            self._queue.update_version(self._shortcut.newest_version(self._queue.incarnation))
+            if (job := self._queue.start_next()) is not None:
                 self._computing = self._work(job)
-            elif (job := self._queue.next_to_prepare()) is not None:
+            elif (job := self._queue.start_preparing_next()) is not None:
                 self._computing = self._prepare(job)
             else:
                 return
@@ -93,7 +93,7 @@ class SimWorker(Child):
             return
         self._end_reading(assignment, assignment.batch)
         self.world.memory.attempts[self.peer.index] = 0, 0
-        self._bell |= self._queue.prepared(job)
+        self._bell |= self._queue.finish_preparing(job)
 
     def _work(self, job: Job) -> Iterator[None]:
         assignment = job.assignment
@@ -114,7 +114,7 @@ class SimWorker(Child):
         self._bell |= self._queue.finish(job, tuple(outcomes), ())
         if is_sound(outcomes):
             losses = [number for outcome in outcomes for number in outcome.losses]
-            self._shortcut.finish(assignment.attempt, losses, Times())
+            self._shortcut.report_finished(assignment.attempt, losses, Times())
 
     def _validate(self, job: Job, batch: int) -> Iterator[None]:
         memory, members = self.world.memory, self.world.setup.members
@@ -166,7 +166,7 @@ class SimWorker(Child):
 
     def _raise(self, assignment: Assignment) -> None:
         self._raised = True
-        self.world.memory.raised[self.peer.index].say(assignment.attempt, "ValueError")
+        self.world.memory.exception_texts[self.peer.index].write(assignment.attempt, "ValueError")
         self.world.seen["exception"] += 1
         self.world.kill(self.peer.place)
 

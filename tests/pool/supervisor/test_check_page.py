@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from loader.chess.filters import FilterConfig
-from loader.chess.positions.format import target_of
+from loader.chess.positions.format import target_from_name
 from loader.chess.positions.input import open_sources
 from loader.chess.tools.convert import convert
 from loader.files.identity import identify
@@ -178,7 +178,7 @@ def test_the_page_and_the_start_name_data_files_and_the_units_of_scores_and_mixe
 )
 def test_scores_of_another_unit_than_the_tasks_are_named(task: str, file: str, warned: bool, tmp_path: Path) -> None:
     path = tmp_path / file
-    convert(open_sources([VALIDATION]), target_of(path), path)
+    convert(open_sources([VALIDATION]), target_from_name(path), path)
     (entry,) = identify([path])
     config = parse_config({"task": task}, "here")
     warning = unit_warning(task, run_data(config, (entry,), ()))
@@ -195,7 +195,7 @@ def test_scores_of_another_unit_than_the_tasks_are_named(task: str, file: str, w
 def test_mixed_units_are_named_for_a_task_that_states_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr("pool.tasks.chess.stockfish.SCORE_UNIT")
     other = tmp_path / "a.viri"
-    convert(open_sources([VALIDATION]), target_of(other), other)
+    convert(open_sources([VALIDATION]), target_from_name(other), other)
     config = parse_config({"task": "stockfish"}, "here")
     files = identify([VALIDATION])
     mixed = "warning: scores of different units are mixed: internal units (validation.binpack) and centipawns (a.viri)"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from loader.exit_codes import EXIT_CRASH_LOOP, EXIT_FAILED
-from pool.exchange.exchange_choice import Exchange, after_loss
+from pool.exchange.exchange_choice import Exchange, without_lost_devices
 from pool.process.failure import Failure, crash_place
 from pool.protocol.blame import DEADLY, DeathInBatch
 from pool.protocol.identity import COORDINATOR, FEEDER, FORKSERVER, WORKER, Peer
@@ -409,21 +409,21 @@ def test_deaths_in_batches_are_told_on_until_the_batch_was_computed() -> None:
 
 def test_the_exchange_goes_where_a_worker_is_left_and_uses_the_memory_that_is_reserved() -> None:
     first = Exchange(("cuda:0",), ((0, 1),))
-    second = after_loss(first, ["cuda:0"], {2: "cuda:1", 3: "cuda:2", 4: "cuda:1"})
-    assert (second.devices, second.workers_there, second.without_room) == (("cuda:1",), (2, 4), (0, 1))
+    second = without_lost_devices(first, ["cuda:0"], {2: "cuda:1", 3: "cuda:2", 4: "cuda:1"})
+    assert (second.devices, second.workers_on_devices, second.workers_without_slots) == (("cuda:1",), (2, 4), (0, 1))
     assert str(second) == "gradients are added up on cuda:1: cuda:0 is lost"
-    third = after_loss(second, ["cuda:1", "cuda:0"], {3: "cuda:2"})
-    assert (third.devices, third.workers_there, third.without_room) == (("cuda:2",), (3,), (0, 1))
+    third = without_lost_devices(second, ["cuda:1", "cuda:0"], {3: "cuda:2"})
+    assert (third.devices, third.workers_on_devices, third.workers_without_slots) == (("cuda:2",), (3,), (0, 1))
 
 
 def test_an_exchange_on_several_devices_goes_on_with_those_that_are_left() -> None:
     first = Exchange(("cuda:0", "cuda:1", "cuda:2"), ((0, 3), (1,), (2,)))
-    second = after_loss(first, ["cuda:1"], {0: "cuda:0", 2: "cuda:2", 3: "cuda:0"})
+    second = without_lost_devices(first, ["cuda:1"], {0: "cuda:0", 2: "cuda:2", 3: "cuda:0"})
     assert (second.devices, second.workers) == (("cuda:0", "cuda:2"), ((0, 3), (2,)))
-    assert second.without_room == (0, 1, 2, 3)
+    assert second.workers_without_slots == (0, 1, 2, 3)
     assert str(second) == "gradients are added up on cuda:0, cuda:2: cuda:1 is lost"
-    third = after_loss(second, ["cuda:0"], {2: "cuda:2"})
-    assert (third.devices, third.workers, third.without_room) == (("cuda:2",), ((2,),), (0, 1, 2, 3))
+    third = without_lost_devices(second, ["cuda:0"], {2: "cuda:2"})
+    assert (third.devices, third.workers, third.workers_without_slots) == (("cuda:2",), ((2,),), (0, 1, 2, 3))
 
 
 def test_a_death_names_the_workers_gpu() -> None:

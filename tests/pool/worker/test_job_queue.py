@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pool.protocol.messages import Assignment, Outcome, WorkerOrders
-from pool.worker.job import NEXT, Job, Stage
+from pool.worker.job import NEXT_STAGES, Job, Stage
 from pool.worker.job_queue import JobQueue
 
 SOUND = (Outcome((0.5,), ("",)),)
@@ -17,8 +17,8 @@ def assignment(batch: int, step: int = 0, attempt: int = 1) -> Assignment:
 
 
 def begun(queue: JobQueue, *assignments: Assignment, version: int = 0) -> Job:
-    queue.orders(WorkerOrders(version, assignments))
-    job = queue.next()
+    queue.accept_orders(WorkerOrders(version, assignments))
+    job = queue.start_next()
     assert job is not None
     return job
 
@@ -26,27 +26,27 @@ def begun(queue: JobQueue, *assignments: Assignment, version: int = 0) -> Job:
 def test_a_batch_is_begun_once_and_only_with_its_own_version() -> None:
     """I3."""
     queue = JobQueue(1)
-    queue.orders(WorkerOrders(3, (assignment(0, step=3), assignment(1, step=4))))
-    job = queue.next()
+    queue.accept_orders(WorkerOrders(3, (assignment(0, step=3), assignment(1, step=4))))
+    job = queue.start_next()
     assert job is not None
     assert job.assignment.batch == 0
-    assert queue.next() is None
+    assert queue.start_next() is None
     assert queue.waits_for_weights
-    queue.orders(WorkerOrders(4, (assignment(1, step=4),)))
-    job = queue.next()
+    queue.accept_orders(WorkerOrders(4, (assignment(1, step=4),)))
+    job = queue.start_next()
     assert job is not None
     assert job.assignment.batch == 1
 
 
 def test_a_batch_is_begun_as_soon_as_its_version_is_known_to_be_complete() -> None:
     queue = JobQueue(1)
-    queue.orders(WorkerOrders(3, (assignment(1, step=4),)))
+    queue.accept_orders(WorkerOrders(3, (assignment(1, step=4),)))
     for version in (-1, 3):  # -1: nothing is known
-        queue.complete(version)
-        assert queue.next() is None
-    queue.complete(4)
-    assert queue.next() is not None
-    queue.complete(-1)
+        queue.update_version(version)
+        assert queue.start_next() is None
+    queue.update_version(4)
+    assert queue.start_next() is not None
+    queue.update_version(-1)
     assert queue.version == 4
 
 
@@ -62,10 +62,10 @@ def test_what_else_than_attempt_and_loss_somebody_waits_for_is_said() -> None:
 
 def test_nothing_is_said_of_a_batch_that_the_newest_version_has_in_it() -> None:
     queue = JobQueue(1)
-    queue.orders(WorkerOrders(3, (assignment(0, step=3), assignment(1, step=4, attempt=2))))
+    queue.accept_orders(WorkerOrders(3, (assignment(0, step=3), assignment(1, step=4, attempt=2))))
     for version in (3, 4):
-        queue.complete(version)
-        job = queue.next()
+        queue.update_version(version)
+        job = queue.start_next()
         assert job is not None
         assert not queue.finish(job, SOUND, ())
 
@@ -75,8 +75,8 @@ def test_what_is_ordered_twice_is_one_batch() -> None:
     queue = JobQueue(1)
     job = begun(queue, assignment(0))
     job.buckets.append(1)
-    queue.orders(WorkerOrders(0, (assignment(0),)))
-    assert queue.next() is None
+    queue.accept_orders(WorkerOrders(0, (assignment(0),)))
+    assert queue.start_next() is None
     assert [report.buckets for report in queue.reports()] == [(1,)]
 
 
@@ -84,14 +84,14 @@ def test_a_new_coordinator_hears_nothing_before_the_old_ones_batch_has_ended() -
     """I4: until then the batch's slot is read."""
     queue = JobQueue(1)
     job = begun(queue, assignment(0), assignment(1, attempt=2))
-    assert queue.may_speak
-    queue.new_coordinator(2)
-    assert not queue.may_speak
-    assert queue.next() is None  # nothing more of the old life is begun
-    queue.new_coordinator(3)  # nor does it help when that one dies too
-    assert not queue.may_speak
+    assert queue.can_report
+    queue.replace_coordinator(2)
+    assert not queue.can_report
+    assert queue.start_next() is None  # nothing more of the old life is begun
+    queue.replace_coordinator(3)  # nor does it help when that one dies too
+    assert not queue.can_report
     queue.finish(job, SOUND, ())
-    assert queue.may_speak
+    assert queue.can_report
     assert queue.reports() == ()
 
 
@@ -99,7 +99,7 @@ def test_the_same_assignment_of_a_new_coordinator_is_another_job() -> None:
     """Its version 0 is not the dead one's."""
     queue = JobQueue(1)
     old = begun(queue, assignment(0))
-    queue.new_coordinator(2)
+    queue.replace_coordinator(2)
     queue.finish(old, SOUND, ())
     new = begun(queue, assignment(0))
     assert new is not old
@@ -111,50 +111,50 @@ def test_a_batch_that_waits_for_its_weights_is_prepared_once() -> None:
     queue = JobQueue(1)
     first = begun(queue, assignment(0), assignment(1, step=1, attempt=2))
     queue.finish(first, SOUND, ())
-    job = queue.next_to_prepare()
+    job = queue.start_preparing_next()
     assert job is not None
     assert job.assignment.batch == 1
-    assert not queue.prepared(job)  # nobody waits for that
-    assert queue.next_to_prepare() is None
-    queue.orders(WorkerOrders(1, (assignment(1, step=1, attempt=2),)))
-    assert queue.next() is job
+    assert not queue.finish_preparing(job)  # nobody waits for that
+    assert queue.start_preparing_next() is None
+    queue.accept_orders(WorkerOrders(1, (assignment(1, step=1, attempt=2),)))
+    assert queue.start_next() is job
 
 
 def test_a_new_coordinator_hears_nothing_while_a_batch_is_prepared() -> None:
     """I4: its slot is read."""
     queue = JobQueue(1)
-    queue.orders(WorkerOrders(0, (assignment(1, step=1),)))
-    job = queue.next_to_prepare()
+    queue.accept_orders(WorkerOrders(0, (assignment(1, step=1),)))
+    job = queue.start_preparing_next()
     assert job is not None
-    queue.new_coordinator(2)
-    assert not queue.may_speak
-    assert queue.prepared(job)
-    assert queue.may_speak
+    queue.replace_coordinator(2)
+    assert not queue.can_report
+    assert queue.finish_preparing(job)
+    assert queue.can_report
 
 
 def test_orders_are_settled_when_nothing_is_in_work_that_they_no_longer_have() -> None:
     """I4: the coordinator frees a ring slot by it."""
     queue = JobQueue(1)
-    queue.orders(WorkerOrders(0, (assignment(1, step=1),), 1))
-    job = queue.next_to_prepare()
+    queue.accept_orders(WorkerOrders(0, (assignment(1, step=1),), 1))
+    job = queue.start_preparing_next()
     assert job is not None
-    queue.orders(WorkerOrders(0, (assignment(1, step=1), assignment(2, step=1, attempt=2)), 2))
-    assert queue.settled == 2
-    queue.orders(WorkerOrders(0, (assignment(2, step=1, attempt=2),), 3))
-    assert queue.settled == 2
-    assert queue.prepared(job)  # which the coordinator waits to hear
-    assert queue.settled == 3
+    queue.accept_orders(WorkerOrders(0, (assignment(1, step=1), assignment(2, step=1, attempt=2)), 2))
+    assert queue.released_orders == 2
+    queue.accept_orders(WorkerOrders(0, (assignment(2, step=1, attempt=2),), 3))
+    assert queue.released_orders == 2
+    assert queue.finish_preparing(job)  # which the coordinator waits to hear
+    assert queue.released_orders == 3
 
 
 def test_orders_that_want_an_answer_get_one_at_once_if_nothing_is_in_work() -> None:
     """Else the ring slot of a batch taken back, finished or never begun, would wait for all to be said again."""
     queue = JobQueue(1)
-    assert not queue.orders(WorkerOrders(0, (assignment(0),), 1))
-    assert queue.orders(WorkerOrders(0, (), 2, wants_answer=True))
-    queue.orders(WorkerOrders(0, (assignment(1, attempt=2),), 3))
-    job = queue.next()
+    assert not queue.accept_orders(WorkerOrders(0, (assignment(0),), 1))
+    assert queue.accept_orders(WorkerOrders(0, (), 2, wants_answer=True))
+    queue.accept_orders(WorkerOrders(0, (assignment(1, attempt=2),), 3))
+    job = queue.start_next()
     assert job is not None
-    assert not queue.orders(WorkerOrders(0, (), 4, wants_answer=True))  # not yet
+    assert not queue.accept_orders(WorkerOrders(0, (), 4, wants_answer=True))  # not yet
     assert queue.finish(job, SOUND, ())
 
 
@@ -162,7 +162,7 @@ def test_orders_that_want_an_answer_get_one_at_once_if_nothing_is_in_work() -> N
 def test_a_job_enters_no_stage_but_those_that_follow(stage: Stage) -> None:
     for other in Stage:
         job = Job(assignment(0), incarnation=1, stage=stage)
-        if other in NEXT[stage]:
+        if other in NEXT_STAGES[stage]:
             job.enter(other)
             assert job.stage is other
         else:
@@ -173,35 +173,35 @@ def test_a_job_enters_no_stage_but_those_that_follow(stage: Stage) -> None:
 def test_on_a_device_a_batch_is_on_its_way_while_another_is_computed() -> None:
     queue = JobQueue(1)
     job = begun(queue, assignment(0), assignment(1, step=1, attempt=2))
-    coming = queue.next_to_prepare()
+    coming = queue.start_preparing_next()
     assert coming is not None
     assert coming.assignment.batch == 1
-    assert not queue.prepared(coming)
+    assert not queue.finish_preparing(coming)
     queue.finish(job, SOUND, ())
-    queue.complete(1)
-    assert queue.next() is coming
+    queue.update_version(1)
+    assert queue.start_next() is coming
 
 
 def test_a_batch_may_be_begun_before_all_of_it_has_come() -> None:
     """What computes it waits for the copy; that it has come says nothing more then."""
     queue = JobQueue(1)
-    queue.orders(WorkerOrders(0, (assignment(1, step=1),)))
-    coming = queue.next_to_prepare()
-    queue.complete(1)
-    job = queue.next()
+    queue.accept_orders(WorkerOrders(0, (assignment(1, step=1),)))
+    coming = queue.start_preparing_next()
+    queue.update_version(1)
+    job = queue.start_next()
     assert job is coming
     assert job is not None
-    assert not queue.prepared(job)
+    assert not queue.finish_preparing(job)
     assert job.stage is Stage.COMPUTING
     queue.finish(job, SOUND, ())
 
 
 def test_orders_are_settled_when_a_revoked_batch_has_been_copied() -> None:
     queue = JobQueue(1)
-    queue.orders(WorkerOrders(0, (assignment(1, step=1),), number=1))
-    coming = queue.next_to_prepare()
+    queue.accept_orders(WorkerOrders(0, (assignment(1, step=1),), number=1))
+    coming = queue.start_preparing_next()
     assert coming is not None
-    queue.orders(WorkerOrders(0, (), number=2))
-    assert queue.settled == 1
-    assert queue.prepared(coming)
-    assert queue.settled == 2
+    queue.accept_orders(WorkerOrders(0, (), number=2))
+    assert queue.released_orders == 1
+    assert queue.finish_preparing(coming)
+    assert queue.released_orders == 2

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from pool.worker.user_warnings import MOST, tell_of_warnings
+from pool.worker.user_warnings import MAX_SHOWN, show_warnings_to_user
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def said(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     with warnings.catch_warnings():
         warnings.simplefilter("default")
         monkeypatch.setattr(warnings, "showwarning", lambda *_: None)  # what is on stderr otherwise
-        tell_of_warnings(lines.append)
+        show_warnings_to_user(lines.append)
         yield lines
 
 
@@ -33,9 +33,9 @@ def test_shapes_that_torch_broadcasts_are_told_once(said: list[str]) -> None:
 
 def test_deprecations_are_not_told_and_what_changes_with_each_batch_only_at_first(said: list[str]) -> None:
     warnings.warn("old", DeprecationWarning, stacklevel=1)
-    for batch in range(3 * MOST):
+    for batch in range(3 * MAX_SHOWN):
         warnings.warn(f"batch {batch}", RuntimeWarning, stacklevel=1)
-    assert len(said) == MOST
+    assert len(said) == MAX_SHOWN
     assert said[0].startswith("warning: batch 0 (")
 
 

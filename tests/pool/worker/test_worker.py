@@ -15,8 +15,8 @@ from pool.device.memory import out_of_memory
 from pool.exchange.host.worker import HostWorker
 from pool.exchange.interface import GroupBatch
 from pool.exchange.layout import Layout
-from pool.exchange.plan import make_plan
-from pool.exchange.tensors import specs
+from pool.exchange.plan import build_plan
+from pool.exchange.tensors import tensor_specs
 from pool.nn.batch import TensorBatch
 from pool.task.task import Progress
 from pool.worker.gradients import GradientWriter
@@ -31,7 +31,7 @@ def test_a_penalty_on_a_sparse_table_is_refused_instead_of_lost() -> None:
     task = ToyTask(ModelConfig(), LossConfig())
     with torch.device("meta"):
         model = task.build_model()
-    plan = make_plan(*specs(model), [1, 1 << 20])
+    plan = build_plan(*tensor_specs(model), [1, 1 << 20])
     halves, slots = ([np.zeros(plan.nbytes, np.uint8) for _ in range(2)] for _ in range(2))
     exchange = HostWorker(model, Layout(SCHEMA, (plan,)), halves=halves, slots=slots)
     exchange.load(0)
@@ -39,14 +39,14 @@ def test_a_penalty_on_a_sparse_table_is_refused_instead_of_lost() -> None:
     stream = open_stream(data_config(source="synthetic", batch_size=64), [], 42)
     batch = TensorBatch.from_numpy(next(iter(read_batches(stream, 1))))
     announced: list[int] = []
-    writer.begin_group(0, [GroupBatch({})], announced.append)
-    writer.begin_batch()
+    writer.start_group(0, [GroupBatch({})], announced.append)
+    writer.start_batch()
     task.loss(model, batch, Progress(0, 1)).backward()
     writer.end_batch()
     assert writer.end_group() == ()
     assert announced == [0]  # the last one is said by the end of the batch
-    writer.begin_group(0, [GroupBatch({})], announced.append)
-    writer.begin_batch()
+    writer.start_group(0, [GroupBatch({})], announced.append)
+    writer.start_batch()
     penalty = model.get_parameter("table.weight").square().sum()
     with pytest.raises(RuntimeError, match=r"table\.weight gets a gradient from elsewhere"):
         (task.loss(model, batch, Progress(0, 1)) + penalty).backward()
@@ -55,13 +55,13 @@ def test_a_penalty_on_a_sparse_table_is_refused_instead_of_lost() -> None:
 
 def test_a_sparse_gradient_is_named_with_what_to_do() -> None:
     model = nn.Sequential(nn.EmbeddingBag(9, 2, sparse=True))
-    plan = make_plan(*specs(model), [1, 1 << 20])
+    plan = build_plan(*tensor_specs(model), [1, 1 << 20])
     halves, slots = ([np.zeros(plan.nbytes, np.uint8) for _ in range(2)] for _ in range(2))
     exchange = HostWorker(model, Layout(SCHEMA, (plan,)), halves=halves, slots=slots)
     exchange.load(0)
     writer = GradientWriter(model, [plan], exchange)
-    writer.begin_group(0, [GroupBatch({})], lambda _: None)
-    writer.begin_batch()
+    writer.start_group(0, [GroupBatch({})], lambda _: None)
+    writer.start_batch()
     with pytest.raises(RuntimeError, match=r"^0\.weight gets a gradient that is sparse.*sparse=False, or "):
         model(torch.zeros(1, 1, dtype=torch.int64)).sum().backward()
 

@@ -16,7 +16,7 @@ import numpy as np
 from pool.process.start import RunStart
 from pool.protocol.identity import COORDINATOR, WORKER, Peer
 from pool.protocol.messages import Outcome
-from pool.shm.signals import Bell, WorkerEnd, finished_words
+from pool.shm.signals import Signal, WorkerSignals, num_report_words
 from pool.telemetry.trace import Trace
 from pool.worker.mailbox import Mailbox
 
@@ -27,9 +27,9 @@ if __name__ == "__main__":
         coordinator_pid=os.getppid(),
         address_key=sys.argv[1],
     )
-    mine, coordinators = (Bell(os.eventfd(0, os.EFD_NONBLOCK)) for _ in range(2))
-    words = np.zeros(finished_words(1), np.int64), np.zeros(1, np.int64)
-    shortcut = WorkerEnd(*words, mine=mine, coordinators=coordinators)
+    mine, coordinators = (Signal(os.eventfd(0, os.EFD_NONBLOCK)) for _ in range(2))
+    words = np.zeros(num_report_words(1), np.int64), np.zeros(1, np.int64)
+    shortcut = WorkerSignals(*words, own=mine, coordinator=coordinators)
     mailbox = Mailbox(cast(RunStart, start), shortcut, Trace(Path(), Peer(WORKER), on=False))
     mailbox.start()
     job, _ = mailbox.next_job()

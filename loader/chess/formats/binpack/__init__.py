@@ -7,12 +7,12 @@ from functools import partial
 
 from loader.chess.filters import CHESS960
 from loader.chess.positions import file
-from loader.chess.positions.format import PositionFormat, with_packed
+from loader.chess.positions.format import PositionFormat, with_compressed
 
 FAMILY = "chess"
 SCORE_UNIT = "internal units"
 SCORE_VIEW = RESULT_VIEW = "mover"
-SUFFIXES = with_packed(".binpack")
+SUFFIXES = with_compressed(".binpack")
 FORMAT = PositionFormat("binpack", (CHESS960,), partial(struct.pack, "<4sI", b"BINP"))
 
 recognizes = FORMAT.recognizes

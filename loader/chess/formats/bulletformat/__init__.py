@@ -6,12 +6,12 @@ from functools import partial
 
 from loader.chess.filters import CASTLING, CLOCK, EN_PASSANT, MOVE, PLY, SIDE
 from loader.chess.positions import file
-from loader.chess.positions.format import PositionFormat, with_packed
+from loader.chess.positions.format import PositionFormat, with_compressed
 
 FAMILY = "chess"
 SCORE_UNIT = "centipawns"
 SCORE_VIEW = RESULT_VIEW = "mover"
-SUFFIXES = with_packed(".bf", ".bulletformat")
+SUFFIXES = with_compressed(".bf", ".bulletformat")
 DECODED = 1  # bytes of memory for a byte of file
 LACKS = (MOVE, PLY, SIDE, CASTLING, EN_PASSANT, CLOCK)
 FORMAT = PositionFormat("bulletformat", LACKS)

@@ -6,12 +6,12 @@ from functools import partial
 
 from loader.chess.filters import MOVE
 from loader.chess.positions import file
-from loader.chess.positions.format import PositionFormat, with_packed
+from loader.chess.positions.format import PositionFormat, with_compressed
 
 FAMILY = "chess"
 SCORE_UNIT = "centipawns"
 SCORE_VIEW = RESULT_VIEW = "white"
-SUFFIXES = with_packed(".csv", ".tsv")
+SUFFIXES = with_compressed(".csv", ".tsv")
 DECODED = 1  # bytes of memory for a byte of file
 LACKS = (MOVE,)
 FORMAT = PositionFormat("fen_csv", LACKS, is_written=False)

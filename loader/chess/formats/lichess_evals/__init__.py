@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import partial
 
 from loader.chess.positions import file
-from loader.chess.positions.format import PositionFormat, with_packed
+from loader.chess.positions.format import PositionFormat, with_compressed
 
 FAMILY = "chess"
 SCORE_UNIT = "centipawns"
 SCORE_VIEW = RESULT_VIEW = "white"
-SUFFIXES = with_packed(".jsonl")
+SUFFIXES = with_compressed(".jsonl")
 DECODED = 1  # bytes of memory for a byte of file
 LACKS = ()
 FORMAT = PositionFormat("lichess_evals", LACKS, is_written=False)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import partial
 
 from loader.chess.positions import file
-from loader.chess.positions.format import PositionFormat, with_packed
+from loader.chess.positions.format import PositionFormat, with_compressed
 
 FAMILY = "chess"
 SCORE_UNIT = "centipawns"
 SCORE_VIEW = RESULT_VIEW = "white"
-SUFFIXES = with_packed(".montyvalue")
+SUFFIXES = with_compressed(".montyvalue")
 DECODED = 8  # bytes of memory for a byte of file
 LACKS = ()
 FORMAT = PositionFormat("montyvalue", LACKS)

@@ -6,12 +6,12 @@ from functools import partial
 
 from loader.chess.filters import CHESS960
 from loader.chess.positions import file
-from loader.chess.positions.format import PositionFormat, with_packed
+from loader.chess.positions.format import PositionFormat, with_compressed
 
 FAMILY = "chess"
 SCORE_UNIT = "internal units"
 SCORE_VIEW = RESULT_VIEW = "mover"
-SUFFIXES = with_packed(".psv", ".bin")
+SUFFIXES = with_compressed(".psv", ".bin")
 DECODED = 1  # bytes of memory for a byte of file
 LACKS = (CHESS960,)
 FORMAT = PositionFormat("packedsfen", LACKS)

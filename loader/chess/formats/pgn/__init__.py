@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from loader.chess.positions import file
-from loader.chess.positions.format import PositionFormat, with_packed
+from loader.chess.positions.format import PositionFormat, with_compressed
 from loader.chess.positions.pgn_comments import NO_SETTINGS
 from loader.files.identity import DataFile
 from loader.stream.config import DataConfig
@@ -15,7 +15,7 @@ FAMILY = "chess"
 SCORE_UNIT = "centipawns"
 SCORE_VIEW = None  # each comment states its own
 RESULT_VIEW = "white"
-SUFFIXES = with_packed(".pgn")
+SUFFIXES = with_compressed(".pgn")
 DECODED = 6  # bytes of memory for a byte of file: a move without comments has five letters
 LACKS = ()
 FORMAT = PositionFormat("pgn", LACKS, comments=NO_SETTINGS)

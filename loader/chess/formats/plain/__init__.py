@@ -6,12 +6,12 @@ from __future__ import annotations
 from functools import partial
 
 from loader.chess.positions import file
-from loader.chess.positions.format import PositionFormat, with_packed
+from loader.chess.positions.format import PositionFormat, with_compressed
 
 FAMILY = "chess"
 SCORE_UNIT = "internal units"
 SCORE_VIEW = RESULT_VIEW = "mover"
-SUFFIXES = with_packed(".plain")
+SUFFIXES = with_compressed(".plain")
 DECODED = 1  # bytes of memory for a byte of file
 LACKS = ()
 FORMAT = PositionFormat("plain", LACKS)

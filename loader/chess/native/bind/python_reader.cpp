@@ -29,7 +29,7 @@ class PythonReader final : public PositionReader {
 
     [[nodiscard]] std::size_t num_chunks() const override { return num_chunks_; }
     [[nodiscard]] std::string name() const override { return name_; }
-    [[nodiscard]] std::size_t together() const override { return 1; }
+    [[nodiscard]] std::size_t chunks_per_task() const override { return 1; }
     void compare_with(stream::ChunkSums sums) override { sums_ = sums; }
 
     void read(std::span<Reading> readings, bool, const Appended& appended) const override {
@@ -40,26 +40,28 @@ class PythonReader final : public PositionReader {
     }
 
   private:
+    // Calls the Python reader for a chunk. Its exceptions become a fault.
     void read_chunk(Reading& reading) const {
         const nb::gil_scoped_acquire acquire;
         try {
-            const nb::tuple answer = nb::cast<nb::tuple>(reader_.attr("read")(reading.chunk));
-            const auto records = nb::cast<RecordBytes>(answer[0]);
+            const nb::tuple result = nb::cast<nb::tuple>(reader_.attr("read")(reading.chunk));
+            const auto records = nb::cast<RecordBytes>(result[0]);
             const std::size_t count = records.shape(0);
             if (count != 0) {
                 std::memcpy(reading.records->room<Record>(count), records.data(), count * sizeof(Record));
                 reading.records->grow(count);
             }
-            for (const nb::handle kind : nb::cast<nb::list>(answer[2])) reading.skipped.push_back(left_out_of(kind));
-            if (!answer[1].is_none()) {
-                reading.fault = fault_of(answer[1]);
-            } else if (!sums_.agrees(reading.chunk, {records.data(), count * sizeof(Record)})) {
+            for (const nb::handle kind : nb::cast<nb::list>(result[2]))
+                reading.skipped.push_back(skipped_data_of(kind));
+            if (!result[1].is_none()) {
+                reading.fault = fault_of(result[1]);
+            } else if (!sums_.record_or_verify(reading.chunk, {records.data(), count * sizeof(Record)})) {
                 reading.fault = stream::SourceFault{
                     name_, std::nullopt,
                     "chunk " + std::to_string(reading.chunk) + " has other entries than when it was read first",
                     stream::SourceFault::Kind::kChanged};
             }
-        } catch (const std::exception& error) {  // of the Python side, which keeps to its contract
+        } catch (const std::exception& error) {  // the Python reader breaks its contract: it must not raise
             reading.fault =
                 stream::SourceFault{name_, std::nullopt, error.what(), stream::SourceFault::Kind::kUnreadable};
         }
@@ -79,7 +81,7 @@ void bind_python_reader(nb::module_& module) {
              "`reader`: num_chunks, name, read(chunk) -> (uint8 [entries, 32], fault or None, what was left out), of\n"
              "which a fault is (file, reason, offset or None, \"damaged\", \"changed\" or \"unreadable\"), and what "
              "was\n"
-             "left out is as loader.stream.left_out.LeftOut has it, by kind. It must not raise.");
+             "left out is as loader.stream.skipped_data.SkippedData has it, by kind. It must not raise.");
 }
 
 }  // namespace sparsepool::chess

@@ -53,8 +53,8 @@ inline namespace SPARSEPOOL_ISA {
 // Whether a pawn on `from` stands on its seventh rank, so that its next move promotes.
 [[nodiscard]] inline bool promotes_next(unsigned colour, unsigned from) { return (from >> 3) == 6 - 5 * colour; }
 
-// Whether the move is pseudo-legal and has the type that it must have. Of castling nothing is checked: `play` checks
-// it. `play` itself trusts other moves and would turn the position into nonsense.
+// Whether the move is pseudo-legal and has the type that it must have. Castling always passes, since `play` checks it.
+// Other moves `play` trusts: an impossible one would turn the position into nonsense.
 [[nodiscard]] inline bool is_pseudo_legal_or_castling(const Position& position, Move move) {
     if (move.type() == MoveType::kCastling) return true;
     const Bitboard own = position.of_colour(position.side);

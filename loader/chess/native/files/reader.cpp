@@ -40,7 +40,7 @@ std::unique_ptr<FileReader::OpenChunk> FileReader::open(Reading& reading, std::s
     auto opened = std::make_unique<OpenChunk>(OpenChunk{index, file->read(piece_index), nullptr});
     const Piece& piece = opened->piece;
     const bool has_bytes = !piece.fault || piece.fault->kind == SourceFault::Kind::kDamaged;
-    if (has_bytes && !sums_.agrees(reading.chunk, span_of(piece.bytes), file->sum_before(piece_index))) {
+    if (has_bytes && !sums_.record_or_verify(reading.chunk, span_of(piece.bytes), file->sum_before(piece_index))) {
         reading.fault =
             SourceFault{file->path(), file->offset(piece_index), file->describe_change(), SourceFault::Kind::kChanged};
         return nullptr;
@@ -61,16 +61,17 @@ void FileReader::close(Reading& reading, OpenChunk& chunk) const {
 }
 
 void FileReader::read(std::span<Reading> readings, bool checks, const Appended& appended) const {
-    for (std::size_t first = 0; first < readings.size(); first += together()) {
+    for (std::size_t first = 0; first < readings.size(); first += chunks_per_task()) {
         read_together(readings, first, checks, appended);
     }
 }
 
-// Reads up to together() of the readings, from `first` on, in turn: a block of each, until all are at their ends.
+// Reads up to chunks_per_task() of the readings, from `first` on, in turn: a block of each, until all are at their
+// ends.
 void FileReader::read_together(std::span<Reading> readings, std::size_t first, bool checks,
                                const Appended& appended) const {
     std::vector<std::unique_ptr<OpenChunk>> open_chunks;
-    const std::size_t last = std::min(readings.size(), first + together());
+    const std::size_t last = std::min(readings.size(), first + chunks_per_task());
     for (std::size_t i = first; i < last; ++i) {
         std::unique_ptr<OpenChunk> opened = open(readings[i], i);
         if (opened != nullptr) open_chunks.push_back(std::move(opened));

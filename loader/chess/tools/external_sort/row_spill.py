@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from loader.chess.tools.external_sort.nameless_file import NamelessFile
+from loader.chess.tools.external_sort.unnamed_file import UnnamedFile
 
 BUCKETS = 256
 Rows = npt.NDArray[np.uint64]  # [rows, words]
@@ -17,7 +17,7 @@ Rows = npt.NDArray[np.uint64]  # [rows, words]
 class RowSpill:
     """Rows of `words` 64-bit words each, sorted into 256 buckets on disk. Raises OSError."""
 
-    def __init__(self, file: NamelessFile, words: int) -> None:
+    def __init__(self, file: UnnamedFile, words: int) -> None:
         self._file = file
         self._words = words
         self._batches: list[tuple[int, npt.NDArray[np.int64]]] = []  # offset in the file; end of each bucket, in rows

@@ -10,9 +10,9 @@ from typing import cast
 import numpy as np
 
 from loader import _native
-from loader.chess.positions.units import Bytes, Numbers, UnitBlock, block_of
-from loader.chess.tools.external_sort.kept_file import KeptFile
-from loader.chess.tools.external_sort.nameless_file import NamelessFile
+from loader.chess.positions.units import Bytes, Numbers, UnitBlock, unit_block
+from loader.chess.tools.external_sort.resumable_file import ResumableFile
+from loader.chess.tools.external_sort.unnamed_file import UnnamedFile
 
 BITS = 8
 BUCKETS = 1 << BITS
@@ -49,7 +49,7 @@ class Buckets:
 class Spill:
     """Batches of units in a file, each sorted into buckets. Raises OSError."""
 
-    def __init__(self, file: NamelessFile | KeptFile) -> None:
+    def __init__(self, file: UnnamedFile | ResumableFile) -> None:
         self._file = file
         self._begin: list[Numbers] = []  # for each batch [257] file offsets of its buckets, then the last one's end
 
@@ -109,11 +109,11 @@ class Spill:
         return drawn
 
 
-def by_draw(drawn: Bytes) -> Iterator[UnitBlock]:
+def sort_by_draw(drawn: Bytes) -> Iterator[UnitBlock]:
     """Sorts drawn units by their draws, equal ones in the order of the input. Yields them in blocks of about 4 MiB."""
     places = cast(Numbers, _native.places_by_draw(drawn))
     if not len(places):
         return
     step = max(1, GATHERED * len(places) // len(drawn))
     for begin in range(0, len(places), step):
-        yield block_of(_native.drawn_units_at(drawn, places[begin : begin + step]))
+        yield unit_block(_native.drawn_units_at(drawn, places[begin : begin + step]))

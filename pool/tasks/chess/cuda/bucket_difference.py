@@ -17,14 +17,14 @@ from pool.kernels.cuda.launcher import Extent, run
 from pool.kernels.cuda.sparse import INDEX
 from pool.kernels.sparse import SparseInput, backend_for
 from pool.nn.sparse_linear import SparseLinear
-from pool.tasks.chess.cuda.stack_form import borders_of
+from pool.tasks.chess.cuda.stack_spec import pack_borders
 
 _FILE = Path(__file__).with_suffix(".cu")
 MOST_BUCKETS = 64
 WriteGradient = Callable[[Tensor], Tensor | None]
 
 
-def serves(layer: SparseLinear, sparse: SparseInput) -> bool:
+def supports(layer: SparseLinear, sparse: SparseInput) -> bool:
     """Returns whether `layer_bucket_difference` can compute this layer with these inputs: on a device with kernels, in
     float32, without bias and without values of features."""
     if torch._C._are_functorch_transforms_active() or layer.bias is not None or sparse.values is not None:
@@ -63,7 +63,7 @@ def bucket_difference_forward(table: Tensor, numbers: Tensor, offsets: Tensor, b
     """Computes the forward pass of `bucket_difference`, for a contiguous table, without autograd."""
     samples = (offsets.shape[0] - 1) // 2
     out = table.new_empty(samples)
-    arguments = table, numbers, offsets, borders_of(borders), out, samples
+    arguments = table, numbers, offsets, pack_borders(borders), out, samples
     run(table.device, _source(borders, numbers), "bucket_difference", Extent(samples, 1), *arguments)
     return out
 
@@ -73,7 +73,7 @@ def bucket_difference_backward(gradient: Tensor, numbers: Tensor, borders: Seque
     is used, as one source serves both directions."""
     samples, buckets = gradient.shape[0], len(borders) - 1
     out = gradient.new_empty(2 * samples, buckets)
-    arguments = gradient, borders_of(borders), out, samples
+    arguments = gradient, pack_borders(borders), out, samples
     source = _source(borders, numbers)
     run(gradient.device, source, "bucket_difference_backward", Extent(out.numel(), 1), *arguments)
     return out

@@ -42,7 +42,7 @@ class Cut(NamedTuple):
 NOT_CUT = Cut()
 
 
-def serves(layer: SparseLinear, sparse: SparseInput) -> bool:
+def supports(layer: SparseLinear, sparse: SparseInput) -> bool:
     """Returns whether `layer_first_stage` can compute this layer with these inputs: on a device with kernels, with a
     bias, without values of features."""
     if torch._C._are_functorch_transforms_active() or layer.bias is None or sparse.values is not None:

@@ -21,31 +21,31 @@ from pool._native import structure
 from pool.kernels.backend import backend_of
 from pool.kernels.cuda.compiler import Source
 from pool.kernels.cuda.launcher import Extent, Pointer, UInt32, run, width_of
-from pool.tasks.chess.cuda.in_effect import Changes, weights_in_effect_of
-from pool.tasks.chess.cuda.stack_form import StackForm, borders_of
+from pool.tasks.chess.cuda.effective_weights import ParameterTransform, apply_transform
+from pool.tasks.chess.cuda.stack_spec import CudaStackSpec, pack_borders
 
 _LINEAR, _STACKS = (Path(__file__).with_name(name) for name in ("stacked_linear.cu", "layer_stacks.cu"))
 MOST_BUCKETS = 64
 SLICE = 128  # number of a row's inputs that one thread multiplies and adds up
 TILE = 8  # outputs that one thread computes; as in stacks.cuh
 SAMPLES = 64  # samples in a piece of the backward pass; as in stacked_linear.cu
-_NO_FORM, _NO_CHANGES = StackForm(()), Changes()
+_NO_LAYERS, _NO_TRANSFORM = CudaStackSpec(()), ParameterTransform()
 
 
-def serves(x: Tensor) -> bool:
+def supports(x: Tensor) -> bool:
     """Returns whether `layer_stacks` can compute with inputs like `x`: float32, on a device with kernels."""
     plain = x.dtype == torch.float32 and not torch._C._are_functorch_transforms_active()
     return plain and backend_of(x.device) == "cuda"
 
 
 def layer_stacks(
-    form: StackForm,
+    spec: CudaStackSpec,
     x: Tensor,
     extra: Tensor | None,
     borders: Sequence[int],
     parameters: Sequence[Tensor],
     shared: tuple[Tensor, Tensor] | None = None,
-    changes: Changes | None = None,
+    changes: ParameterTransform | None = None,
 ) -> Tensor:
     """Computes the outputs of the stacks, plus `extra` [samples]. Returns [samples]. Samples borders[b] .. borders[b +
     1] belong to stack b.
@@ -55,35 +55,35 @@ def layer_stacks(
     Gradients are those of the changed parameters.
     """
     every = (*parameters, *(shared or ()))
-    out: Tensor = _LayerStacks.apply(form, changes or _NO_CHANGES, x, extra, tuple(borders), len(parameters), *every)  # type: ignore[no-untyped-call]
+    out: Tensor = _LayerStacks.apply(spec, changes or _NO_TRANSFORM, x, extra, tuple(borders), len(parameters), *every)  # type: ignore[no-untyped-call]
     return out
 
 
 def stacks_forward(
-    form: StackForm, x: Tensor, extra: Tensor | None, parameters: Sequence[Tensor], borders: Sequence[int]
+    spec: CudaStackSpec, x: Tensor, extra: Tensor | None, parameters: Sequence[Tensor], borders: Sequence[int]
 ) -> tuple[Tensor, Tensor]:
     """Computes the forward pass of `layer_stacks`, for contiguous tensors. Returns the outputs [samples], and the
     hidden layers' outputs, one row for each sample."""
-    (samples, inputs), from_ = x.shape, borders_of(borders)
-    wide, parts = form.outputs[0], -(-inputs // SLICE)
+    (samples, inputs), from_ = x.shape, pack_borders(borders)
+    wide, parts = spec.outputs[0], -(-inputs // SLICE)
     products = x.new_empty(parts, wide, samples)
-    out, kept = x.new_empty(samples), x.new_empty(samples, form.row)
+    out, kept = x.new_empty(samples), x.new_empty(samples, spec.row)
     run(
         x.device,
-        _products(form, len(borders) - 1, width_of(inputs, x, parameters[0])),
+        _products(spec, len(borders) - 1, width_of(inputs, x, parameters[0])),
         "stacked_products",
         Extent(samples * parts * -(-wide // TILE), 1),
         x, parameters[0], from_, products, samples, inputs, wide, SLICE,
     )  # fmt: skip
     run(
-        x.device, _stacks(form, len(borders) - 1), "stacks_forward", Extent(samples, 1),
-        products, extra, _addresses(parameters), form.structure, from_, kept, out, samples, parts,
+        x.device, _stacks(spec, len(borders) - 1), "stacks_forward", Extent(samples, 1),
+        products, extra, _addresses(parameters), spec.structure, from_, kept, out, samples, parts,
     )  # fmt: skip
     return out, kept
 
 
 def stacks_backward(
-    form: StackForm,
+    spec: CudaStackSpec,
     gradient: Tensor,
     x: Tensor,
     kept: Tensor,
@@ -94,24 +94,24 @@ def stacks_backward(
     """Computes the gradients of x and of the parameters, in this order. That of the first weight is multiplied by
     `factor`. `kept` are the hidden layers' outputs of the forward pass."""
     samples, inputs = x.shape
-    buckets, from_, wide = len(borders) - 1, borders_of(borders), form.outputs[0]
+    buckets, from_, wide = len(borders) - 1, pack_borders(borders), spec.outputs[0]
     pieces = [0, *accumulate(-(-(end - begin) // SAMPLES) for begin, end in pairwise(borders))]
-    cut, row = borders_of(pieces), _row_of(form, inputs)
+    cut, row = pack_borders(pieces), _row_of(spec, inputs)
     of_x, gradients = torch.empty_like(x), [torch.empty_like(parameter) for parameter in parameters]
-    slopes, sums = x.new_empty(samples, form.row + 4), x.new_empty(pieces[-1] * row.numbers)
+    slopes, sums = x.new_empty(samples, spec.row + 4), x.new_empty(pieces[-1] * row.numbers)
     width = width_of(inputs, x, parameters[0])
-    source, groups = _products(form, buckets, width), inputs // width
+    source, groups = _products(spec, buckets, width), inputs // width
     run(
-        x.device, _stacks(form, buckets), "stacks_backward", Extent(samples, 1),
-        gradient, _addresses(parameters), form.structure, from_, kept, slopes, samples,
+        x.device, _stacks(spec, buckets), "stacks_backward", Extent(samples, 1),
+        gradient, _addresses(parameters), spec.structure, from_, kept, slopes, samples,
     )  # fmt: skip
     run(
         x.device, source, "stacked_inputs", Extent(samples, groups),
-        slopes, parameters[0], from_, of_x, samples, inputs, wide, form.row + 4,
+        slopes, parameters[0], from_, of_x, samples, inputs, wide, spec.row + 4,
     )  # fmt: skip
     run(
         x.device, source, "stacked_pieces", Extent(pieces[-1] * row.tiles, max(groups, row.widest)),
-        x, kept, slopes, form.structure, from_, cut, row.columns, sums, inputs,
+        x, kept, slopes, spec.structure, from_, cut, row.columns, sums, inputs,
     )  # fmt: skip
     run(
         x.device, source, "stacked_sums", Extent(buckets * row.numbers, 1),
@@ -130,11 +130,11 @@ class _Row(NamedTuple):
 
 
 @cache
-def _row_of(form: StackForm, inputs: int) -> _Row:
+def _row_of(spec: CudaStackSpec, inputs: int) -> _Row:
     """Computes the layout of one stack's gradients. Results are cached."""
-    columns = form.columns(inputs)
-    tiles = sum(-(-outputs // TILE) for outputs in form.outputs)
-    return _Row(structure(at=(UInt32, columns)), columns[-1], tiles, max(form.inputs(0)))
+    columns = spec.columns(inputs)
+    tiles = sum(-(-outputs // TILE) for outputs in spec.outputs)
+    return _Row(structure(at=(UInt32, columns)), columns[-1], tiles, max(spec.inputs(0)))
 
 
 def shared_gradients(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
@@ -142,7 +142,7 @@ def shared_gradients(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
     [buckets, outputs]."""
     buckets, outputs, inputs = weight.shape
     of_weight, of_bias = weight.new_empty(outputs, inputs), bias.new_empty(outputs)
-    source = _products(_NO_FORM, buckets, 1)
+    source = _products(_NO_LAYERS, buckets, 1)
     run(
         weight.device, source, "shared_sums", Extent(outputs * (inputs + 1), 1),
         weight, bias, of_weight, of_bias, outputs * inputs, outputs,
@@ -157,8 +157,8 @@ class _LayerStacks(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
-        form: StackForm,
-        changes: Changes,
+        spec: CudaStackSpec,
+        changes: ParameterTransform,
         x: Tensor,
         extra: Tensor | None,
         borders: tuple[int, ...],
@@ -166,10 +166,10 @@ class _LayerStacks(torch.autograd.Function):
         *every: Tensor,
     ) -> Tensor:
         x, extra = x.contiguous(), None if extra is None else extra.contiguous()
-        parameters = weights_in_effect_of(changes, [each.contiguous() for each in every[:count]], every[count:])
-        out, kept = stacks_forward(form, x, extra, parameters, borders)
+        parameters = apply_transform(changes, [each.contiguous() for each in every[:count]], every[count:])
+        out, kept = stacks_forward(spec, x, extra, parameters, borders)
         ctx.save_for_backward(x, kept, *parameters)
-        ctx.form, ctx.borders, ctx.factor, ctx.shares = form, borders, changes.factor, len(every) > count
+        ctx.spec, ctx.borders, ctx.factor, ctx.shares = spec, borders, changes.factor, len(every) > count
         return out
 
     @staticmethod
@@ -177,7 +177,7 @@ class _LayerStacks(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         x, kept, *parameters = ctx.saved_tensors
         gradient = gradient.contiguous()
-        of_x, *gradients = stacks_backward(ctx.form, gradient, x, kept, parameters, ctx.borders, ctx.factor)
+        of_x, *gradients = stacks_backward(ctx.spec, gradient, x, kept, parameters, ctx.borders, ctx.factor)
         shared = shared_gradients(gradients[0], gradients[1]) if ctx.shares else ()
         extra = gradient if ctx.needs_input_grad[3] else None
         return None, None, of_x, extra, None, None, *chain(gradients, shared)
@@ -188,12 +188,12 @@ def _addresses(parameters: Sequence[Tensor]) -> bytes:
 
 
 @cache
-def _products(form: StackForm, buckets: int, width: int) -> Source:
+def _products(spec: CudaStackSpec, buckets: int, width: int) -> Source:
     """Returns the source of the wide layer's kernels, for this form and number of buckets."""
-    return Source.of(_LINEAR, BFLOAT16=0, WIDTH=width, BUCKETS=buckets, **form.constants)
+    return Source.of(_LINEAR, BFLOAT16=0, WIDTH=width, BUCKETS=buckets, **spec.constants)
 
 
 @cache
-def _stacks(form: StackForm, buckets: int) -> Source:
+def _stacks(spec: CudaStackSpec, buckets: int) -> Source:
     """Returns the source of the other layers' kernels, for this form and number of buckets."""
-    return Source.of(_STACKS, BFLOAT16=0, WIDTH=4, BUCKETS=buckets, **form.constants)
+    return Source.of(_STACKS, BFLOAT16=0, WIDTH=4, BUCKETS=buckets, **spec.constants)

@@ -29,7 +29,7 @@ _TYPES = {
 }
 
 
-def serves(output: Tensor, score: Tensor, result: Tensor) -> bool:
+def supports(output: Tensor, score: Tensor, result: Tensor) -> bool:
     """Returns whether `win_rate_loss` can compute with these tensors: a float32 output [samples] on a device with
     kernels, and labels of a supported dtype."""
     if torch._C._are_functorch_transforms_active() or output.dtype != torch.float32 or output.ndim != 1:

@@ -17,7 +17,7 @@ from loader.files.paths import find_files
 from loader.stream.config import DataConfig
 from loader.stream.data import Data
 from loader.stream.schema import SparseBatch
-from loader.stream.sequential import batches_in_order
+from loader.stream.sequential import read_in_file_order
 from pool.analysis.predict import Predictor
 from pool.config.changes import Change
 from pool.config.load import changed_config, load_config
@@ -28,11 +28,11 @@ from pool.export.run import data_config
 from pool.nn.batch import TensorBatch
 from pool.task.task import Progress
 from pool.tasks.chess.network import FileNetwork
-from pool.tasks.chess.networks.network_files import families, read_file
-from pool.tasks.chess.positions import Block
+from pool.tasks.chess.networks.network_files import network_families, read_file
+from pool.tasks.chess.positions import PositionBatch
 from pool.tasks.chess.training.config import LossConfig
-from pool.tasks.chess.training.loss import mean_loss, remapped
-from pool.tasks.chess.training.score_share import scheduled
+from pool.tasks.chess.training.loss import mean_loss, replace_mate_scores
+from pool.tasks.chess.training.score_share import lambda_at
 
 SECTIONS = ("data", "loss")  # sections of the config that all networks share
 _INPUTS = ("features", "king_buckets", "output_buckets")  # keys of data.chess that each network has its own value of
@@ -41,7 +41,7 @@ Numbers = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Compared:
+class NetworkLoss:
     """The results of one network in a comparison."""
 
     net: str
@@ -56,7 +56,7 @@ class Comparison:
 
     samples: int
     weight: float  # lambda: the score's share of the target
-    nets: Sequence[Compared]  # the lowest loss first
+    nets: Sequence[NetworkLoss]  # the lowest loss first
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class NetworkFile:
     def predict(self, batch: SparseBatch, samples: int) -> npt.NDArray[Any]:
         """Returns the evaluations [samples, 1] of a batch's first samples, in the order of the batch, in the network's
         own units, from the side to move's point of view."""
-        return self.network.values_of(Block.of_batch(batch, samples), allowed_cores())[:, None]
+        return self.network.compute_values(PositionBatch.of_batch(batch, samples), allowed_cores())[:, None]
 
 
 def compare(
@@ -85,7 +85,9 @@ def compare(
     opened = [_opened(net, config_file, task) for net in nets]
     base = _base(opened, changes, config_file)
     if not isinstance(base.loss, LossConfig):
-        raise ConfigError(f"validate: is for networks of {', '.join(families())}, and the task here is {base.task}")
+        raise ConfigError(
+            f"validate: is for networks of {', '.join(network_families())}, and the task here is {base.task}"
+        )
     try:
         files = identify(find_files(patterns, "--data"))
         evaluated = []
@@ -97,7 +99,7 @@ def compare(
         if hasattr(error, "offset") or isinstance(error, ConfigError):
             raise
         raise ConfigError(str(error)) from None
-    share = scheduled(base.loss, Progress(MOST_STEPS, MOST_STEPS)).base
+    share = lambda_at(base.loss, Progress(MOST_STEPS, MOST_STEPS)).base
     first = evaluated[0]
     rows = []
     for net, (values, score, result) in zip(nets, evaluated, strict=True):
@@ -105,10 +107,10 @@ def compare(
             raise ConfigError(f"{net}: sees {len(values)} positions of the data, and {nets[0]} {len(first[0])}")
         output = torch.from_numpy(values / base.loss.output_unit)
         loss = mean_loss(
-            output, remapped(torch.from_numpy(score), base.loss), torch.from_numpy(result), base.loss, share
+            output, replace_mate_scores(torch.from_numpy(score), base.loss), torch.from_numpy(result), base.loss, share
         )
         difference = np.abs(values - first[0])
-        rows.append(Compared(str(net), float(loss), float(difference.mean()), float(difference.max())))
+        rows.append(NetworkLoss(str(net), float(loss), float(difference.mean()), float(difference.max())))
     return Comparison(len(first[0]), share, sorted(rows, key=lambda row: row.loss))
 
 
@@ -159,7 +161,7 @@ def _evaluated(
     results, in the order of the files."""
     blocks: list[tuple[Numbers, Numbers, Numbers]] = []
     samples = 0
-    for batch, order in batches_in_order(Data(data, tuple(files), seed)):
+    for batch, order in read_in_file_order(Data(data, tuple(files), seed)):
         if isinstance(evaluator, Predictor):
             values = evaluator.predict(TensorBatch.from_numpy(batch), len(order))
         else:

@@ -11,7 +11,7 @@ import typer
 from loader.files.pipes import is_stream
 from pool.commands.arguments import NetworkConfig
 from pool.errors import ConfigError, PoolError
-from pool.tasks.chess.networks.network_files import families, read_file
+from pool.tasks.chess.networks.network_files import network_families, read_file
 
 
 def convert(
@@ -30,7 +30,7 @@ def convert(
 
     The folder is that of a run which has done no step.
     """
-    if output.suffix in {suffix for family in families().values() for suffix in family.SUFFIXES}:
+    if output.suffix in {suffix for family in network_families().values() for suffix in family.SUFFIXES}:
         raise ConfigError(
             f"-o {output}: a checkpoint is a folder, and {output.suffix} names a network's file: convert to a folder "
             f"first, then pool export FOLDER -o {output.name}"
@@ -54,7 +54,7 @@ def _saved(net: Path, description: str, settings: dict[str, dict[str, object]], 
     from pool.checkpoint.state import FOLDER, OptimizerNumbers
     from pool.config.load import parse_config
     from pool.task.factory import make_task
-    from pool.task.start import of_a_resumed_run
+    from pool.task.start import without_start_from
 
     model_settings = {**settings["model"], "start_from": str(net.absolute())}
     config = parse_config({**settings, "model": model_settings, "run": {"dir": str(output)}}, str(net))
@@ -67,7 +67,7 @@ def _saved(net: Path, description: str, settings: dict[str, dict[str, object]], 
     start = store.Checkpoint(
         step=0,
         cursor=Cursor(),
-        config=config.model_copy(update={"model": of_a_resumed_run(config.model)}).model_dump(mode="json"),
+        config=config.model_copy(update={"model": without_start_from(config.model)}).model_dump(mode="json"),
         fingerprint={},
         data=[],
         weights=model.state_dict(),

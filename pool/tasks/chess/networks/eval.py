@@ -19,7 +19,7 @@ from pool.errors import ConfigError
 from pool.export.member import Choice, parse_member
 from pool.tasks.chess.network import Evaluation, Network
 from pool.tasks.chess.networks.network_files import open_network
-from pool.tasks.chess.positions import NamedPosition, listed_positions, positions_of_fens
+from pool.tasks.chess.positions import NamedPosition, read_fen_options, read_listed_positions
 
 _BLOCK = 1024  # positions that are evaluated at a time
 _LINE_COLUMNS = ("pawns", "units", "position")
@@ -89,7 +89,7 @@ def eval_command(
         raise ConfigError("eval: --json has all buckets already; leave out --buckets")
     network = open_network(net, Choice(parse_member(member), averaged=averaged), config)
     inputs = network.inputs
-    named = list(positions_of_fens(fen or [], inputs) if epd is None else listed_positions(epd, inputs))
+    named = list(read_fen_options(fen or [], inputs) if epd is None else read_listed_positions(epd, inputs))
     rows = _evaluated(network, named)
     if as_json:
         _show_json(rows)
@@ -131,7 +131,7 @@ def _show_lines(rows: Iterator[_Evaluated], network: Network) -> None:
 def _show_tables(rows: Iterator[_Evaluated], network: Network) -> None:
     """Prints a table for each position, with the terms and value of every output bucket."""
     console = Console(highlight=False, markup=False) if sys.stdout.isatty() else None
-    terms = f"terms in {network.units_of_terms}, " if network.units_of_terms else ""
+    terms = f"terms in {network.term_units}, " if network.term_units else ""
     sys.stdout.write(f"* the bucket in use. Side to move's view; {terms}values in {network.units}.\n")
     for row in rows:
         title = f"{row.named.id}: {row.named.fen}" if row.named.id else row.named.fen

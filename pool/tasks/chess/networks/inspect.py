@@ -10,12 +10,12 @@ from typing import Annotated
 import typer
 
 from loader.command_line.json_line import json_line
-from loader.pictures import need_matplotlib
+from loader.pictures import require_matplotlib
 from pool.commands.arguments import Force, NetworkConfig, check_new
 from pool.errors import ConfigError
-from pool.tasks.chess.network import Facts, TensorFacts
+from pool.tasks.chess.network import NetworkSummary, TensorSummary
 from pool.tasks.chess.networks.network_files import read_file
-from pool.tasks.chess.positions import sampled_positions
+from pool.tasks.chess.positions import read_positions
 
 _COLUMNS = ("tensor", "type", "shape", "smallest", "largest", "used", "clipped", "zeros")
 
@@ -49,7 +49,7 @@ def inspect(
     in. dead: outputs of a layer that are 0 whatever the position is.
     """
     if pictures is not None:
-        need_matplotlib("--pictures")
+        require_matplotlib("--pictures")
     elif positions:
         raise ConfigError("inspect: --positions is for --pictures DIR")
     network = read_file(net, config)
@@ -58,7 +58,7 @@ def inspect(
     if pictures is not None:
         from pool.tasks.chess.networks.pictures import draw  # late: matplotlib
 
-        chosen = sampled_positions(positions, network.inputs, "--positions") if positions else []
+        chosen = read_positions(positions, network.inputs, "--positions") if positions else []
         drawn = draw(network, facts, chosen, pictures, lambda paths: check_new(paths, force))
     if as_json:
         named = {"pictures": [str(path) for path in drawn]} if drawn else {}
@@ -68,7 +68,7 @@ def inspect(
         sys.stdout.write("".join(f"{line}\n" for line in (*_lines(facts), *written)))
 
 
-def _lines(facts: Facts) -> list[str]:
+def _lines(facts: NetworkSummary) -> list[str]:
     """Formats the summary of a network as lines, with a table of its tensors."""
     rows = [_COLUMNS, *(_row(tensor) for tensor in facts.tensors)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(_COLUMNS))]
@@ -84,7 +84,7 @@ def _lines(facts: Facts) -> list[str]:
     return [*about, "", *(line.rstrip() for line in table), "", *dead]
 
 
-def _row(tensor: TensorFacts) -> tuple[str, ...]:
+def _row(tensor: TensorSummary) -> tuple[str, ...]:
     return (
         tensor.name,
         tensor.kind,

@@ -10,16 +10,16 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
-from loader.plugins.registry import load
+from loader.plugins.registry import import_object
 from pool.checkpoint.folder import locate
 from pool.checkpoint.state import read_state
 from pool.config.load import load_config
 from pool.errors import ConfigError, PoolError
 from pool.export.member import NEWEST, Choice
 from pool.run_folder.strict_json import printable
-from pool.task.registry import TASKS, task_module
+from pool.task.registry import TASKS, load_task_module
 from pool.tasks.chess.network import Evaluation, Family, FileNetwork, Network, NetworkTask
-from pool.tasks.chess.positions import Block, Position
+from pool.tasks.chess.positions import Position, PositionBatch
 from pool.tasks.chess.quantization import Ints
 
 
@@ -30,7 +30,7 @@ class MeanNetwork:
     def __init__(self, members: Sequence[Network]) -> None:
         first = members[0]
         self._members = members
-        self.inputs, self.units, self.units_of_terms = first.inputs, first.units, first.units_of_terms
+        self.inputs, self.units, self.term_units = first.inputs, first.units, first.term_units
         self.in_centipawns = first.in_centipawns
 
     def evaluate(self, positions: Sequence[Position]) -> Evaluation:
@@ -43,8 +43,8 @@ class MeanNetwork:
             np.mean([evaluation.pawns for evaluation in each], axis=0),
         )
 
-    def values_of(self, block: Block, threads: int = 1) -> Ints:
-        return _mean([member.values_of(block, threads) for member in self._members])
+    def compute_values(self, block: PositionBatch, threads: int = 1) -> Ints:
+        return _mean([member.compute_values(block, threads) for member in self._members])
 
 
 def open_network(path: Path, choice: Choice = NEWEST, config_file: Path | None = None) -> Network:
@@ -64,7 +64,7 @@ def open_network(path: Path, choice: Choice = NEWEST, config_file: Path | None =
 def read_file(path: Path, config_file: Path | None = None) -> FileNetwork:
     """Reads a network file. Its family is that of the task in `config_file`, else the one that has the file's suffix,
     else the first one. Raises PoolError or DataError."""
-    known = families()
+    known = network_families()
     if config_file is not None:
         config = load_config(config_file)
         _check_task(config.task, known, str(config_file))
@@ -74,16 +74,16 @@ def read_file(path: Path, config_file: Path | None = None) -> FileNetwork:
     return family.read_network(path, None)
 
 
-def families() -> dict[str, Family]:
+def network_families() -> dict[str, Family]:
     """Returns the modules with the bundled tasks' networks, by the names of the tasks."""
     return dict(_families())
 
 
 def _families() -> Iterator[tuple[str, Family]]:
     for name in TASKS.bundled:
-        module = getattr(task_module(name), "NETWORKS", None)
+        module = getattr(load_task_module(name), "NETWORKS", None)
         if module is not None:
-            yield name, cast(Family, load(module, ours=True))
+            yield name, cast(Family, import_object(module, ours=True))
 
 
 def _check_task(task: str, known: Mapping[str, Family], where: str) -> None:
@@ -97,7 +97,7 @@ def _check_task(task: str, known: Mapping[str, Family], where: str) -> None:
 def _of_checkpoint(checkpoint: Path, choice: Choice) -> Network:
     """Loads the members of a checkpoint that were chosen, and returns the network that they would be exported as."""
     task = str(read_state(checkpoint).config.get("task"))
-    _check_task(task, families(), str(checkpoint))
+    _check_task(task, network_families(), str(checkpoint))
     from pool.export.load import load_members  # late: torch
 
     networks = []

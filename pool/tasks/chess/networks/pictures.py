@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from loader.pictures import picture
+from loader.pictures import open_figure
 from pool.errors import PoolError
-from pool.tasks.chess.network import Boards, Facts, FileNetwork, TensorFacts
+from pool.tasks.chess.network import FileNetwork, FirstLayerBoards, NetworkSummary, TensorSummary
 from pool.tasks.chess.pair_order import BLOCK
 from pool.tasks.chess.positions import Position
 
@@ -37,7 +37,7 @@ _AT_ONCE = 256  # positions
 
 def draw(
     network: FileNetwork,
-    facts: Facts,
+    facts: NetworkSummary,
     positions: Sequence[Position],
     folder: Path,
     check: Callable[[Sequence[Path]], object],
@@ -67,12 +67,12 @@ def draw(
     return list(paths.values())
 
 
-def draw_histograms(facts: Sequence[TensorFacts], tensors: Mapping[str, npt.NDArray[Any]], path: Path) -> None:
+def draw_histograms(facts: Sequence[TensorSummary], tensors: Mapping[str, npt.NDArray[Any]], path: Path) -> None:
     """Draws a histogram for each tensor of integers."""
     facts = [fact for fact in facts if fact.limits is not None]
     rows = -(-len(facts) // _TENSORS_A_ROW)
     title = "integers of each tensor, share of the numbers; red: limits of the integer type, or of training"
-    with picture(path, title, 4.4 * _TENSORS_A_ROW, 2.1 * rows + 0.5) as figure:
+    with open_figure(path, title, 4.4 * _TENSORS_A_ROW, 2.1 * rows + 0.5) as figure:
         grid = list(figure.subplots(rows, _TENSORS_A_ROW, squeeze=False).flat)
         for axes, fact in zip(grid, facts, strict=False):
             _panel(axes, fact, tensors[fact.name])
@@ -80,7 +80,7 @@ def draw_histograms(facts: Sequence[TensorFacts], tensors: Mapping[str, npt.NDAr
             axes.set_visible(False)
 
 
-def _panel(axes: Any, fact: TensorFacts, values: npt.NDArray[Any]) -> None:
+def _panel(axes: Any, fact: TensorSummary, values: npt.NDArray[Any]) -> None:
     """Draws the histogram of one tensor, with its limits."""
     from matplotlib.ticker import LogLocator, NullFormatter
 
@@ -101,7 +101,7 @@ def _panel(axes: Any, fact: TensorFacts, values: npt.NDArray[Any]) -> None:
     axes.set_title(f"{fact.name} ({fact.kind}): {fact.used:.3g} of the range, {fact.clipped:,} clipped", fontsize=8)
 
 
-def _borders(fact: TensorFacts) -> tuple[npt.NDArray[np.float64], float]:
+def _borders(fact: TensorSummary) -> tuple[npt.NDArray[np.float64], float]:
     """Returns the borders of a histogram's bins, which lie between whole numbers and evenly along the axis. Also
     returns the number from which on the axis is logarithmic, or 0 if it is linear throughout."""
     low, high = _limits(fact)
@@ -114,7 +114,7 @@ def _borders(fact: TensorFacts) -> tuple[npt.NDArray[np.float64], float]:
     return np.unique(whole).astype(np.float64) - np.float64(0.5), bend
 
 
-def _limits(fact: TensorFacts) -> tuple[int, int]:
+def _limits(fact: TensorSummary) -> tuple[int, int]:
     assert fact.limits is not None
     return fact.limits
 
@@ -124,7 +124,7 @@ def _placed(numbers: Any, bend: float) -> Any:
     return np.arcsinh(np.asarray(numbers) / bend) if bend else numbers
 
 
-def _ticks(fact: TensorFacts, bend: float) -> list[int]:
+def _ticks(fact: TensorSummary, bend: float) -> list[int]:
     """Returns the numbers that are marked on the axis of a histogram."""
     low, high = _limits(fact)
     if not bend:
@@ -133,7 +133,7 @@ def _ticks(fact: TensorFacts, bend: float) -> list[int]:
     return [low, -power, 0, power, high]
 
 
-def draw_sizes(boards: Boards, path: Path) -> None:
+def draw_sizes(boards: FirstLayerBoards, path: Path) -> None:
     """Draws the mean magnitude of the weights over all outputs: for each piece, a small board for each square of the
     own king."""
     sizes = _mean_magnitudes(boards)
@@ -143,7 +143,7 @@ def draw_sizes(boards: Boards, path: Path) -> None:
     if ranks > 1:
         last = chr(ord(boards.first_file) + files - 1)
         title += f"\na small board for each square of the own king: files {boards.first_file} to {last}, rank 8 on top"
-    with picture(path, title, 2.0 * _PIECES_A_ROW, (2.0 * ranks / files + 0.25) * rows + 0.5) as figure:
+    with open_figure(path, title, 2.0 * _PIECES_A_ROW, (2.0 * ranks / files + 0.25) * rows + 0.5) as figure:
         grid = list(figure.subplots(rows, _PIECES_A_ROW, squeeze=False).flat)
         for p, (axes, piece) in enumerate(zip(grid, boards.pieces, strict=False)):
             squares = masked(piece, sizes[:, p].T).T
@@ -155,7 +155,7 @@ def draw_sizes(boards: Boards, path: Path) -> None:
             axes.set_visible(False)
 
 
-def draw_outputs(boards: Boards, path: Path) -> None:
+def draw_outputs(boards: FirstLayerBoards, path: Path) -> None:
     """Draws the weights of the outputs that have the largest: a row for each output, a board for each piece, the mean
     over the king's buckets."""
     mean = boards.weights.mean(axis=0, dtype=np.float64) / boards.one  # [pieces, 64, outputs]
@@ -167,7 +167,7 @@ def draw_outputs(boards: Boards, path: Path) -> None:
         rows.append([as_board(each / high) for each in squares])
         names.append(f"{output}\n±{high:.2g}")
     title = "the outputs with the largest weights, mean over the king's buckets; each row has its own scale"
-    with picture(path, title, 0.95 * len(boards.pieces) + 0.8, 0.95 * len(rows) + 0.8) as figure:
+    with open_figure(path, title, 0.95 * len(boards.pieces) + 0.8, 0.95 * len(rows) + 0.8) as figure:
         axes = figure.subplots()
         show(axes, beside_one_another(rows), _SIGNED, -1.0, 1.0)
         axes.tick_params(length=0, labeltop=True, labelbottom=False, labelsize=8)
@@ -175,11 +175,11 @@ def draw_outputs(boards: Boards, path: Path) -> None:
         axes.set_yticks(_BOARD * np.arange(len(rows)) + 3.5, names)
 
 
-def draw_worth(boards: Boards, worth: npt.NDArray[np.float64], path: Path) -> None:
+def draw_worth(boards: FirstLayerBoards, worth: npt.NDArray[np.float64], path: Path) -> None:
     """Draws the PSQT values of each piece: their mean by square, and their mean by output bucket."""
     by_square = worth.mean(axis=(0, 3))  # [pieces, 64]
     pieces = [p for p, piece in enumerate(boards.pieces) if not piece.startswith("king")]
-    with picture(path, "PSQT in internal units, mean over the king's buckets", 13, 8.2) as figure:
+    with open_figure(path, "PSQT in internal units, mean over the king's buckets", 13, 8.2) as figure:
         grid = figure.add_gridspec(3, len(pieces) // 2, height_ratios=(1, 1, 1.3))
         for number, p in enumerate(pieces):
             axes = figure.add_subplot(grid[number % 2, number // 2])
@@ -200,7 +200,7 @@ def draw_worth(boards: Boards, worth: npt.NDArray[np.float64], path: Path) -> No
         axes.legend(fontsize=8, ncols=len(pieces) // 2, loc="upper center")
 
 
-def _mean_magnitudes(boards: Boards) -> npt.NDArray[np.float64]:
+def _mean_magnitudes(boards: FirstLayerBoards) -> npt.NDArray[np.float64]:
     """Returns the mean magnitude of the weights over all outputs, [buckets, pieces, 64]. Computes one bucket at a time,
     as the table is large."""
     return np.stack([np.abs(bucket.astype(np.int32)).mean(axis=2) for bucket in boards.weights]) / boards.one
@@ -220,7 +220,7 @@ def draw_zeros(network: FileNetwork, positions: Sequence[Position], path: Path) 
         f"zeros behind the first layer, {len(positions):,} positions: {share.mean():.1%} of the inputs, "
         f"{blocks:.1%} of blocks of {BLOCK}; always 0: {always} of {len(share)}, never: {never}"
     )
-    with picture(path, title, 11, 4.2) as figure:
+    with open_figure(path, title, 11, 4.2) as figure:
         by_place, by_size = figure.subplots(1, 2)
         by_place.plot(np.arange(len(share)), share, ".", color=_LINE, markersize=3)
         by_place.set_xlabel("place in the network")

@@ -17,12 +17,12 @@ import numpy.typing as npt
 import typer
 
 from loader.chess.cli.pgn_options import with_pgn_options
-from loader.chess.cli.tool_options import Files, Lossy, OutputFile, To, file_target, prepared
+from loader.chess.cli.tool_options import Files, Lossy, OutputFile, To, choose_file_target, report_conversion
 from loader.chess.positions.entry import NO_SCORE
 from loader.chess.positions.pgn_comments import NO_SETTINGS, PgnComments
 from loader.cli.options import ALL_THREADS, AS_MANY_AS_CORES, Format
 from loader.stream.data import Data
-from loader.stream.sequential import batches_in_order
+from loader.stream.sequential import read_in_file_order
 from loader.stream.sources import data_config
 from pool.checkpoint.digest import start_digest
 from pool.commands.arguments import Averaged, Member, NetworkConfig
@@ -30,10 +30,10 @@ from pool.errors import ConfigError
 from pool.export.member import Choice, parse_member
 from pool.tasks.chess.network import Network
 from pool.tasks.chess.networks.network_files import open_network
-from pool.tasks.chess.positions import Block
+from pool.tasks.chess.positions import PositionBatch
 
 if TYPE_CHECKING:
-    from loader.chess.engines.rescore import Report
+    from loader.chess.engines.rescore import ProgressReport
     from loader.chess.positions.format import Target
     from loader.chess.positions.input import SourceFile
     from loader.files.interruption import Interruption
@@ -53,7 +53,7 @@ Scores = npt.NDArray[np.int16]
 
 @dataclass(frozen=True)
 class WinRate:
-    """Converts evaluations to win rates by the curve of the loss (`pool.tasks.chess.training.loss.probability`)."""
+    """Converts evaluations to win rates by the curve of the loss (`pool.tasks.chess.training.loss.win_probability`)."""
 
     offset: float
     scaling: float
@@ -78,10 +78,10 @@ class Teacher:
     win_rate: WinRate | None
     threads: int
 
-    def score(self, block: Block, before: Scores) -> Scores:
+    def score(self, block: PositionBatch, before: Scores) -> Scores:
         """Returns the scores of n positions [n], for the side to move. A position without a score in `before` gets
         none."""
-        evaluations = self.network.values_of(block)
+        evaluations = self.network.compute_values(block)
         scores = np.rint(self.win_rate.in_units_of_lc0(evaluations) if self.win_rate else evaluations * self.scale)
         return np.where(before == NO_SCORE, before, np.clip(scores, -_LARGEST, _LARGEST).astype(np.int16))
 
@@ -144,26 +144,26 @@ def rescore(
     OUT.part.journal; the same command goes on with them, after Ctrl-C, a crash or a power failure.
     """
     from loader.chess.cli.position_progress import position_progress
-    from loader.chess.engines.rescore_positions import count_all
+    from loader.chess.engines.rescore_positions import count_positions
     from loader.chess.positions.input import open_sources, refuse_empty
-    from loader.cli.terminal import byte_progress
-    from loader.files.interruption import interruptible
+    from loader.cli.terminal import show_byte_progress
+    from loader.files.interruption import record_stop_signals
 
     rate = None if win_rate is None else _parse_win_rate(win_rate, scale)
-    target = file_target(output, to)
+    target = choose_file_target(output, to)
     network = open_network(net, Choice(parse_member(member), averaged=averaged), config)
     sources = open_sources(files, input_format, comments=comments)
     refuse_empty(sources)
-    prepared(sources, target.format, lossy=lossy, keeps_scores=False)
+    report_conversion(sources, target.format, lossy=lossy, keeps_scores=False)
     if scale == 1.0 and rate is None and network.in_centipawns != target.format.in_centipawns:
         units = "centipawns" if target.format.in_centipawns else "Stockfish's internal units"
         sys.stderr.write(
             f"{output}: its format has {units}, the network {network.units}: --scale makes one of the other\n"
         )
     began = time.monotonic()
-    with interruptible() as interruption:
-        with byte_progress(f"checking {output.name}") as progress:
-            whole = count_all(sources, target.format, interruption.check, progress)
+    with record_stop_signals() as interruption:
+        with show_byte_progress(f"checking {output.name}") as progress:
+            whole = count_positions(sources, target.format, interruption.check, progress)
         with position_progress(whole) as report:
             identity = {"network": start_digest(net), "--ema": averaged, "--member": member, "--scale": scale}
             if config:
@@ -200,36 +200,36 @@ def _write(
     target: Target,
     out: Path,
     identity: dict[str, Any],
-    report: Report,
+    report: ProgressReport,
     interruption: Interruption,
 ) -> None:
     """Computes the scores, and writes the file of positions with them. Scores go to a work file first, from which the
     same command continues after a stop."""
-    from loader.chess.engines.rescore_positions import rescored
-    from loader.chess.engines.rescore_settings import digest_of_all
-    from loader.chess.positions.output import check_free, packed
+    from loader.chess.engines.rescore_positions import write_rescored
+    from loader.chess.engines.rescore_settings import content_digest
+    from loader.chess.positions.output import check_output, packed
     from loader.files.delivery import deliver_new, is_delivered
     from loader.files.work_file import WorkFile
 
-    known = tuple(source.known for source in sources if source.known is not None)
+    known = tuple(source.data_file for source in sources if source.data_file is not None)
     settings = {
         "scores of version": VERSION,
         "format": f"{target.format.name} {target.packing or ''}".strip(),
-        "files": digest_of_all(known),
+        "files": content_digest(known),
         **identity,
     }
     with WorkFile(out, settings, {POSITIONS: 0}) as work:
 
         def blocks() -> Iterator[bytes]:
             scores = np.memmap(work.part, _SCORES, mode="r", shape=(whole,))
-            for block in packed(rescored(sources, target.format, scores), target):
+            for block in packed(write_rescored(sources, target.format, scores), target):
                 interruption.check()
                 yield block
 
         if work.done or is_delivered(work, blocks):
             work.remove()
             return
-        check_free(out, 0)
+        check_output(out, 0)
         for scores in _scores(teacher, sources, work.state[POSITIONS]):
             interruption.check()
             done = work.state[POSITIONS] + len(scores)
@@ -253,16 +253,16 @@ def _scores(teacher: Teacher, sources: Sequence[SourceFile], begin: int) -> Iter
     formats = {source.format.name for source in sources}
     of_one = {"format": formats.pop()} if len(formats) == 1 else {}
     config = data_config(batch_size=_BATCH, threads=_READERS, chess=chess, **of_one)
-    known = tuple(source.known for source in sources if source.known is not None)
+    known = tuple(source.data_file for source in sources if source.data_file is not None)
     waiting = deque[Future[Scores]]()
     with ThreadPoolExecutor(teacher.threads) as pool:
-        for batch, order in batches_in_order(Data(config, known)):
+        for batch, order in read_in_file_order(Data(config, known)):
             samples = len(order)
             if begin >= samples:
                 begin -= samples
                 continue
             before = batch.dense["score"][:samples].astype(np.int16)
-            waiting.append(pool.submit(teacher.score, Block.of_batch(batch, samples), before))
+            waiting.append(pool.submit(teacher.score, PositionBatch.of_batch(batch, samples), before))
             if len(waiting) > 2 * teacher.threads:
                 yield waiting.popleft().result()[begin:]
                 begin = 0

@@ -19,7 +19,7 @@ from pool.tasks.chess.training.config import LossConfig as ChessLossConfig
 TASK = "perspective"
 
 
-def beside(file: Path) -> Path:
+def description_path(file: Path) -> Path:
     """Returns the path of a file's description."""
     return file.with_name(f"{file.name}.json")
 
@@ -47,12 +47,12 @@ class Description(NamedTuple):
     def check_content(self, file: Path, data: bytes) -> None:
         """Checks that `data`, the file's bytes, are those that the description was written for. Raises DataError."""
         if self.sha256 != hashlib.sha256(data).hexdigest():
-            raise DataError(beside(file), f"belongs to another file than {file.name}: its sha256 differs")
+            raise DataError(description_path(file), f"belongs to another file than {file.name}: its sha256 differs")
 
 
 def read_description(file: Path) -> Description | None:
     """Reads the description beside a file. Returns None if there is none. Raises DataError."""
-    path = beside(file)
+    path = description_path(file)
     if not path.is_file():
         return None
     try:

@@ -11,7 +11,7 @@ QA = 255  # scale of the first layer in bullet's examples
 QB = 64  # scale of the weights after the first layer
 
 
-def export_list(model: ModelConfig, shape: Shape) -> tuple[ExportTensor, ...]:
+def list_exported_tensors(model: ModelConfig, shape: Shape) -> tuple[ExportTensor, ...]:
     """Returns the tensors to export: the user's own list (`model.export`), or if that is empty the example named by
     `model.export_as`. Raises ValueError for a list that does not have each tensor of the network once."""
     own = (model.export, "model.export")

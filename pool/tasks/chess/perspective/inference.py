@@ -28,12 +28,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pool.tasks.chess.integer_layers import of_its_bucket, products, sums_int16
+from pool.tasks.chess.integer_layers import evaluate_used_buckets, products, sum_rows_int16
 from pool.tasks.chess.network import Evaluation
 from pool.tasks.chess.perspective.quantization import Net
 from pool.tasks.chess.perspective.shape import Shape
-from pool.tasks.chess.positions import Block, Position
-from pool.tasks.chess.quantization import Ints, truncating_divide, wrapped
+from pool.tasks.chess.positions import Position, PositionBatch
+from pool.tasks.chess.quantization import Ints, truncating_divide, wrap_int32
 
 PAIR_SHIFT = 9
 _BYTE, _INT16 = 255, 32767
@@ -43,22 +43,22 @@ _Floats = npt.NDArray[np.float32]
 def evaluate(net: Net, positions: Sequence[Position], bucket_of: Sequence[int]) -> Evaluation:
     """Evaluates each position with all output buckets' layers. bucket_of: the output bucket for each number of pieces.
     A pawn is a hundred units."""
-    block = Block.of(positions)
+    block = PositionBatch.of(positions)
     bucket, values = np.array(bucket_of)[block.piece_count], _layers(net, first_activations(net, block), slice(None))
     value = values[np.arange(len(positions)), bucket]
     return Evaluation(bucket, {}, values, value, value / 100.0)
 
 
-def values_of(net: Net, block: Block, bucket_of: Sequence[int], threads: int = 1) -> Ints:
+def compute_values(net: Net, block: PositionBatch, bucket_of: Sequence[int], threads: int = 1) -> Ints:
     """Returns `Evaluation.value` of n positions, [n]. Computes only the layers of each position's own bucket."""
     bucket = np.array(bucket_of)[block.piece_count]
-    return of_its_bucket(bucket, first_activations(net, block, threads), partial(_layers, net))
+    return evaluate_used_buckets(bucket, first_activations(net, block, threads), partial(_layers, net))
 
 
-def first_activations(net: Net, block: Block, threads: int = 1) -> npt.NDArray[np.unsignedinteger[Any]]:
+def first_activations(net: Net, block: PositionBatch, threads: int = 1) -> npt.NDArray[np.unsignedinteger[Any]]:
     """Computes the first layer and its activations, [n, inputs of the next layer], the own side's first."""
     shape, qa = net.shape, int(net.entry("l0w").scale)
-    sums = sums_int16(net.tables, net.tensors["l0b"].astype(np.int16), block, threads)
+    sums = sum_rows_int16(net.tables, net.tensors["l0b"].astype(np.int16), block, threads)
     clamped = np.clip(sums, 0, min(qa, _INT16), out=sums).view(np.uint16)
     x: npt.NDArray[Any] = clamped if qa <= _BYTE else clamped.astype(np.uint32)  # wide enough for products
     if shape.activation == "pairwise":
@@ -119,8 +119,8 @@ def _whole(net: Net, sums: Ints, buckets: slice) -> Ints:
     qa, qb = int(net.entry("l0w").scale), int(net.entry("l1w").scale)
     if net.shape.activation == "screlu":
         sums = truncating_divide(sums, qa)
-    y = wrapped(sums + net.tensors["l1b"][buckets, 0].astype(np.int64))
-    return truncating_divide(wrapped(y * int(net.unit)), qa * qb)
+    y = wrap_int32(sums + net.tensors["l1b"][buckets, 0].astype(np.int64))
+    return truncating_divide(wrap_int32(y * int(net.unit)), qa * qb)
 
 
 def _float_activated(y: _Floats, activation: str) -> _Floats:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pool.tasks.chess.layer_stacks import Form, Hidden, Kernels
+from pool.tasks.chess.layer_stacks import HiddenLayer, Kernels, StackSpec
 from pool.tasks.chess.perspective.shape import Shape
 from pool.tasks.chess.quantization import Rounding
 from pool.tasks.chess.training.fake_quantization import rounded
@@ -46,20 +46,20 @@ class StackedLinear(nn.Module):
 
     def forward(self, groups: Sequence[Tensor]) -> list[Tensor]:
         """Computes the layer for the samples of each bucket, [n, inputs] -> [n, outputs]."""
-        weight, bias = self.in_effect()
+        weight, bias = self.effective_parameters()
         layers = zip(groups, weight.unbind(), bias.unbind(), strict=True)
         return [functional.linear(*each) for each in layers]
 
-    def whole(self) -> tuple[Tensor, Tensor]:
+    def merged_parameters(self) -> tuple[Tensor, Tensor]:
         """Returns weight and bias with the shared part added."""
         if self.shared_weight is None or self.shared_bias is None:
             return self.weight, self.bias
         return self.weight + self.shared_weight, self.bias + self.shared_bias
 
-    def in_effect(self) -> tuple[Tensor, Tensor]:
+    def effective_parameters(self) -> tuple[Tensor, Tensor]:
         """Returns weight and bias as forward uses them: with the shared part added, then rounded by their rules."""
         rule, bias_rule = self.rules
-        weight, bias = self.whole()
+        weight, bias = self.merged_parameters()
         weight = weight if rule is None else rounded(weight, rule)
         return weight, bias if bias_rule is None else rounded(bias, bias_rule)
 
@@ -80,7 +80,7 @@ def activated(y: Tensor, activation: str) -> Tensor:
             return values * functional.hardsigmoid(gates)
 
 
-def kernels_for(asked: Kernels, shape: Shape) -> Kernels:
+def choose_kernels(asked: Kernels, shape: Shape) -> Kernels:
     """Returns the kernels that can compute the network: `asked`, or "torch", with a line in the log, if it has an
     activation without fused kernels."""
     unserved = next((each for each in shape.hidden_activation if each in ("hard_swish", "gated")), None)
@@ -91,14 +91,16 @@ def kernels_for(asked: Kernels, shape: Shape) -> Kernels:
     return "torch"
 
 
-def form_of(shape: Shape, product_one: float = 0.0) -> Form:
+def make_stack_spec(shape: Shape, product_one: float = 0.0) -> StackSpec:
     """Describes the layers for the fused kernels. Names of activations are the same, except that dual is called both.
     The result is of no use for a shape that only torch computes. `product_one` is as in Form."""
     hidden = zip(shape.hidden, shape.hidden_activation, strict=True)
-    return Form(
+    return StackSpec(
         first=cast('Literal["pairwise", "crelu", "screlu"]', shape.activation),
         hidden=tuple(
-            Hidden(outputs, cast('Literal["both", "crelu", "screlu"]', "both" if activation == "dual" else activation))
+            HiddenLayer(
+                outputs, cast('Literal["both", "crelu", "screlu"]', "both" if activation == "dual" else activation)
+            )
             for outputs, activation in hidden
         ),
         all_activations=shape.skip,

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 
-def laid_out(
+def to_file_order(
     name: str, values: npt.NDArray[Any], *, transpose: bool = False, chunk: int | None = None
 ) -> npt.NDArray[Any]:
     """Returns the numbers of a tensor in the order of a file, [size]. The tensor is shaped as in
@@ -28,13 +28,13 @@ def laid_out(
     return (weights if transpose else weights.transpose(2, 0, 1)).reshape(-1)
 
 
-def from_file(
+def from_file_order(
     name: str, flat: npt.NDArray[Any], shape: tuple[int, ...], *, transpose: bool = False, chunk: int | None = None
 ) -> npt.NDArray[Any]:
-    """Returns the tensor of this shape whose numbers in the order of a file are `flat`: the inverse of `laid_out`."""
+    """Returns the tensor of this shape, given its numbers in the order of a file. The inverse of `to_file_order`."""
     if name.startswith("l0"):
         return np.ascontiguousarray(flat.reshape(shape[::-1]).T) if transpose else flat.reshape(shape)
-    places = laid_out(name, np.arange(flat.size).reshape(shape), transpose=transpose, chunk=chunk)
+    places = to_file_order(name, np.arange(flat.size).reshape(shape), transpose=transpose, chunk=chunk)
     values = np.empty_like(flat)
     values[places] = flat
     return values.reshape(shape)

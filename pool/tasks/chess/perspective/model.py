@@ -16,12 +16,18 @@ from pool.nn.batch import SparseInput, TensorBatch
 from pool.nn.sparse_linear import SparseLinear
 from pool.tasks.chess import fused_layers
 from pool.tasks.chess.cuda import first_stage
-from pool.tasks.chess.layer_stacks import Kernels, changes_of, outputs_on_cuda, path_of, serves_on_cuda
+from pool.tasks.chess.layer_stacks import Kernels, choose_backend, cuda_outputs, cuda_supports, make_transform
 from pool.tasks.chess.perspective.inference import PAIR_SHIFT
-from pool.tasks.chess.perspective.layers import StackedLinear, activated, form_of, kernel_columns, kernels_for
+from pool.tasks.chess.perspective.layers import (
+    StackedLinear,
+    activated,
+    choose_kernels,
+    kernel_columns,
+    make_stack_spec,
+)
 from pool.tasks.chess.perspective.shape import Floats, Shape
 from pool.tasks.chess.quantization import Rounding
-from pool.tasks.chess.training.fake_quantization import RoundedSparseLinear, clip_sum, floored
+from pool.tasks.chess.training.fake_quantization import RoundedSparseLinear, clip_sum, fake_floor
 from pool.tasks.chess.training.loss import FIELD
 
 _ROWS = 768  # rows of the first layer that are clipped at a time: those of a king bucket
@@ -60,9 +66,9 @@ class PerspectiveModel(nn.Module):
         self._virtual_rows = torch.from_numpy(shape.virtual_rows()) if shape.num_virtual else torch.empty(0)
         # integers cut off bits of products alone; other activations keep every bit
         cuts = "activations" in fake_quantization and shape.activation == "pairwise" and "l0w" in rules
-        self._kernels = kernels_for(kernels, shape)
-        self._form = form_of(shape, rules["l0w"].scale ** 2 / (1 << PAIR_SHIFT) if cuts else 0.0)
-        self._changes = changes_of(chain.from_iterable(layer.rules for layer in self._stacks()))
+        self._kernels = choose_kernels(kernels, shape)
+        self._spec = make_stack_spec(shape, rules["l0w"].scale ** 2 / (1 << PAIR_SHIFT) if cuts else 0.0)
+        self._changes = make_transform(chain.from_iterable(layer.rules for layer in self._stacks()))
         self._columns = {number: torch.from_numpy(order) for number, order in kernel_columns(shape).items()}
         self.reset_parameters()
 
@@ -88,7 +94,7 @@ class PerspectiveModel(nn.Module):
         """Returns the outputs [B], from the side to move's point of view. The batch's samples are ordered by output
         bucket."""
         features, borders = batch.sparse[FIELD], batch.bucket_offsets
-        match self.path:
+        match self.backend:
             case "cuda":
                 return self._layers_on_cuda(self._first_on_cuda(features), borders)
             case "cpu":
@@ -99,33 +105,33 @@ class PerspectiveModel(nn.Module):
     def with_activity(self, batch: TensorBatch) -> tuple[Tensor, Tensor]:
         """Returns the outputs [B], as `forward` does, and the mean of the first layer's activations, a scalar."""
         features, borders = batch.sparse[FIELD], batch.bucket_offsets
-        if self.path == "cpu":
+        if self.backend == "cpu":
             sums = self.l0(features)
-            outputs = fused_layers.outputs(self._form, sums, self._parameters_in_effect(), borders)
+            outputs = fused_layers.outputs(self._spec, sums, self._effective_parameters(), borders)
             return outputs, self._activated(sums).mean()
-        on_cuda = self.path == "cuda"
+        on_cuda = self.backend == "cuda"
         x = self._first_on_cuda(features) if on_cuda else self._first(features)
         return self._layers_on_cuda(x, borders) if on_cuda else self._layers(x, borders), x.mean()
 
     @property
-    def path(self) -> Backend:
+    def backend(self) -> Backend:
         """The backend ("cpu", "cuda" or "torch") that computes the model on its present device."""
-        return path_of(self._kernels, self._stacks()[0].weight)
+        return choose_backend(self._kernels, self._stacks()[0].weight)
 
     def _native(self, features: SparseInput, borders: Sequence[int]) -> Tensor:
         """Computes the outputs [B] by native CPU code."""
-        form, layer = self._form, self.l0
-        if self._kernels == "fused_first_layer" and fused_layers.serves_first_layer(form, layer, features):
-            return fused_layers.outputs_of_bags(form, layer, features, self._parameters_in_effect(), borders)
-        return fused_layers.outputs(form, layer(features), self._parameters_in_effect(), borders)
+        spec, layer = self._spec, self.l0
+        if self._kernels == "fused_first_layer" and fused_layers.supports_first_layer(spec, layer, features):
+            return fused_layers.first_layer_outputs(spec, layer, features, self._effective_parameters(), borders)
+        return fused_layers.outputs(spec, layer(features), self._effective_parameters(), borders)
 
     def _first_on_cuda(self, features: SparseInput) -> Tensor:
         """Computes `_first` by a CUDA kernel, or by torch if the kernel does not serve these inputs."""
-        if not first_stage.serves(self.l0, features):
+        if not first_stage.supports(self.l0, features):
             return self._first(features)
         activation = first_stage.Activation[self.shape.activation.upper()]
-        cut = first_stage.Cut(self._form.product_factor, self._form.product_one)
-        return first_stage.layer_first_stage(self.l0, features, self._form.largest_sum, activation, cut)
+        cut = first_stage.Cut(self._spec.product_factor, self._spec.product_one)
+        return first_stage.layer_first_stage(self.l0, features, self._spec.largest_sum, activation, cut)
 
     def _first(self, features: SparseInput) -> Tensor:
         """Computes the first layer and its activations in torch. Returns [B, inputs of the next layer], own
@@ -140,8 +146,8 @@ class PerspectiveModel(nn.Module):
         if self.shape.activation == "pairwise":
             low, high = x.chunk(2, dim=1)
             x = low * high
-            if self._form.product_one:
-                x = floored(x, self._form.product_one)
+            if self._spec.product_one:
+                x = fake_floor(x, self._spec.product_one)
         elif self.shape.activation == "screlu":
             x = x.square()
         return x
@@ -149,10 +155,10 @@ class PerspectiveModel(nn.Module):
     def _layers_on_cuda(self, x: Tensor, borders: Sequence[int]) -> Tensor:
         """Computes `_layers` by CUDA kernels for all buckets at once, or by torch if the kernels do not serve these
         inputs."""
-        if not serves_on_cuda(self._form, x, self.shape.buckets):
+        if not cuda_supports(self._spec, x, self.shape.buckets):
             return self._layers(x, borders)
-        parameters = self._in_kernel_order([layer.whole() for layer in self._stacks()])
-        return outputs_on_cuda(self._form, x, None, borders, parameters, changes=self._changes)
+        parameters = self._in_kernel_order([layer.merged_parameters() for layer in self._stacks()])
+        return cuda_outputs(self._spec, x, None, borders, parameters, changes=self._changes)
 
     def _layers(self, x: Tensor, borders: Sequence[int]) -> Tensor:
         """Computes the layers behind the first in torch. Returns [B], given the activations of `_first`. Samples
@@ -167,10 +173,10 @@ class PerspectiveModel(nn.Module):
             groups = [torch.cat([*of_bucket[-1:], *of_bucket[:-1]], dim=1) for of_bucket in zip(*hidden, strict=True)]
         return torch.cat(last(groups))[:, 0]
 
-    def _parameters_in_effect(self) -> list[Tensor]:
+    def _effective_parameters(self) -> list[Tensor]:
         """Returns weight and bias of each layer behind the first as forward uses them, with inputs in the kernels'
         order. The last layer's have no axis for its one output."""
-        *hidden, weight, bias = self._in_kernel_order([layer.in_effect() for layer in self._stacks()])
+        *hidden, weight, bias = self._in_kernel_order([layer.effective_parameters() for layer in self._stacks()])
         return [*hidden, weight[:, 0], bias[:, 0]]
 
     def _in_kernel_order(self, layers: Sequence[tuple[Tensor, Tensor]]) -> list[Tensor]:
@@ -266,5 +272,5 @@ def _first_layer(shape: Shape, rule: Rounding | None, bias_rule: Rounding | None
         rule=rule,
         bias_rule=bias_rule,
         virtual_rows=virtual_rows,
-        dtype_in_effect=dtype,
+        rows_dtype=dtype,
     )

@@ -14,15 +14,15 @@ from loader import _native
 from loader.chess.output_buckets import buckets_by_pieces, in_words
 from loader.errors import DataError
 from pool.errors import ConfigError
-from pool.tasks.chess.network import Boards, Evaluation, Facts, tensor_facts
+from pool.tasks.chess.network import Evaluation, FirstLayerBoards, NetworkSummary, summarize_tensor
 from pool.tasks.chess.perspective.config import ModelConfig
-from pool.tasks.chess.perspective.description import TASK, Description, beside, read_description
-from pool.tasks.chess.perspective.export_list import export_list
-from pool.tasks.chess.perspective.inference import check_evaluable, evaluate, first_activations, values_of
-from pool.tasks.chess.perspective.network_file import check_readable, net_of, read_bytes
+from pool.tasks.chess.perspective.description import TASK, Description, description_path, read_description
+from pool.tasks.chess.perspective.export_list import list_exported_tensors
+from pool.tasks.chess.perspective.inference import check_evaluable, compute_values, evaluate, first_activations
+from pool.tasks.chess.perspective.network_file import check_readable, parse_net, read_bytes
 from pool.tasks.chess.perspective.quantization import Net, roundings
-from pool.tasks.chess.perspective.shape import factorised_features, shape_of
-from pool.tasks.chess.positions import Block, Inputs, Position
+from pool.tasks.chess.perspective.shape import factorised_features, make_shape
+from pool.tasks.chess.positions import Inputs, Position, PositionBatch
 from pool.tasks.chess.quantization import Ints
 from pool.tasks.chess.training.config import LossConfig
 
@@ -38,7 +38,7 @@ class PerspectiveNetwork:
     """An integer network of bullet's format. Implements pool.tasks.chess.network.FileNetwork."""
 
     net: Net
-    units_of_terms: str = ""
+    term_units: str = ""
     description: str = ""
 
     @property
@@ -58,20 +58,20 @@ class PerspectiveNetwork:
         return f"{self.net.unit:g} for an output of 1 (a hundred of them = one pawn)"
 
     def activations(self, positions: Sequence[Position]) -> npt.NDArray[Any]:
-        return first_activations(self.net, Block.of(positions))
+        return first_activations(self.net, PositionBatch.of(positions))
 
     def evaluate(self, positions: Sequence[Position]) -> Evaluation:
         return evaluate(self.net, positions, buckets_by_pieces(self.net.shape.output_buckets))
 
-    def values_of(self, block: Block, threads: int = 1) -> Ints:
-        return values_of(self.net, block, buckets_by_pieces(self.net.shape.output_buckets), threads)
+    def compute_values(self, block: PositionBatch, threads: int = 1) -> Ints:
+        return compute_values(self.net, block, buckets_by_pieces(self.net.shape.output_buckets), threads)
 
-    def facts(self) -> Facts:
+    def facts(self) -> NetworkSummary:
         """Summarises the network for `pool inspect`. An output counts as dead if it is 0 even with the largest row as
         often as may be."""
         net, shape = self.net, self.net.shape
         rules = roundings(net.entries)
-        tensors = [tensor_facts(name, values, rules.get(name)) for name, values in net.tensors.items()]
+        tensors = [summarize_tensor(name, values, rules.get(name)) for name, values in net.tensors.items()]
         rows = np.max([table.max(axis=0) for _, table in net.tables], axis=0).astype(np.int64)
         most_active = _native.describe_feature_set(*shape.inputs)[1]
         highest = net.tensors["l0b"] + most_active * np.maximum(rows, 0)
@@ -81,9 +81,9 @@ class PerspectiveNetwork:
             "inputs": shape.inputs.features,
             "output buckets": in_words(shape.output_buckets),
         }
-        return Facts(about, tensors, {"the first layer": (int((highest <= 0).sum()), highest.size)})
+        return NetworkSummary(about, tensors, {"the first layer": (int((highest <= 0).sum()), highest.size)})
 
-    def boards(self) -> Boards | None:
+    def boards(self) -> FirstLayerBoards | None:
         """Returns the first layer's rows as boards if the inputs are chess768, else None."""
         net = self.net
         inputs = net.shape.inputs
@@ -91,7 +91,7 @@ class PerspectiveNetwork:
             return None
         files = max(1, len(inputs.king_buckets) // 8)
         layout = inputs.king_buckets or (0,)
-        return Boards(
+        return FirstLayerBoards(
             [f"{whose} {piece}" for whose in ("own", "other") for piece in _PIECES],
             [layout[start : start + files] for start in range(0, len(layout), files)],
             net.tensors["l0w"].reshape(-1, 2 * len(_PIECES), 64, net.shape.width),
@@ -135,18 +135,19 @@ def read_network(path: Path, config: Config | None) -> PerspectiveNetwork:
         described = Description(config.model, config.loss, "")
     if described is None:
         check_readable(path)
+        expected = description_path(path).name
         raise ConfigError(
-            f"{path} does not say what network it holds, and {beside(path).name} is not beside it: name a config "
-            "of such a network with --config"
+            f"{path} does not say what network it holds, and {expected} is not beside it: name a config of such a "
+            "network with --config"
         )
     model, loss = described.model, described.loss
     try:
-        shape = shape_of(model)
-        entries = export_list(model, shape)
+        shape = make_shape(model)
+        entries = list_exported_tensors(model, shape)
         data = read_bytes(path, shape, entries)
         if described.sha256 is not None:
             described.check_content(path, data)
-        net = net_of(data, shape, entries, loss.output_unit, path)
+        net = parse_net(data, shape, entries, loss.output_unit, path)
         check_evaluable(net)
     except DataError:
         raise

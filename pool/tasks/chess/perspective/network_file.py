@@ -20,10 +20,10 @@ import numpy as np
 import numpy.typing as npt
 
 from loader.errors import DataError
-from loader.files.compression import decompressor
+from loader.files.compression import find_decompress_command
 from loader.files.regular import open_regular, read_regular
 from pool.tasks.chess.perspective.config import ExportTensor
-from pool.tasks.chess.perspective.layout import from_file, laid_out
+from pool.tasks.chess.perspective.layout import from_file_order, to_file_order
 from pool.tasks.chess.perspective.quantization import TYPES, Net, dequantise, quantise
 from pool.tasks.chess.perspective.shape import Floats, Shape
 
@@ -66,19 +66,19 @@ def _naming(path: Path) -> Iterator[None]:
 
 def _refuse_compressed(path: Path, head: bytes) -> None:
     """Raises DataError if a file begins as a compressed one does. `head` are its first bytes."""
-    if (program := decompressor(head)) is not None:
+    if (program := find_decompress_command(head)) is not None:
         raise DataError(path, f"is compressed, and a network's file is read as it is: {program} {path} > NET.bin")
 
 
-def net_of(data: bytes, shape: Shape, entries: Sequence[ExportTensor], unit: float, path: Path) -> Net:
+def parse_net(data: bytes, shape: Shape, entries: Sequence[ExportTensor], unit: float, path: Path) -> Net:
     """Parses a network's file. A file of floats gives the network that they would be exported as. Raises DataError, and
     ValueError for floats that do not fit."""
     if not holds_floats(path):
         return parse_quantised(data, shape, entries, unit, path)
-    return quantise(floats_of(data, shape, entries, path), shape, entries, unit)
+    return quantise(parse_floats(data, shape, entries, path), shape, entries, unit)
 
 
-def floats_of(data: bytes, shape: Shape, entries: Sequence[ExportTensor], path: Path) -> Floats:
+def parse_floats(data: bytes, shape: Shape, entries: Sequence[ExportTensor], path: Path) -> Floats:
     """Parses a network's file to floats. Raises DataError, and ValueError for integers that are too large for float32
     to hold exactly."""
     if path.name.endswith(RAW):
@@ -130,7 +130,7 @@ def parse_quantised(data: bytes, shape: Shape, entries: Sequence[ExportTensor], 
         dtype = np.dtype(TYPES[entry.type]).newbyteorder("<")
         sizes = shape.sizes(entry.weight)
         flat = _take(data, offset, dtype, sizes, entry.weight, file)
-        tensors[entry.weight] = from_file(entry.weight, flat, sizes, transpose=entry.transpose, chunk=entry.chunk)
+        tensors[entry.weight] = from_file_order(entry.weight, flat, sizes, transpose=entry.transpose, chunk=entry.chunk)
         offset += flat.nbytes
     if len(data) >= offset + ALIGNMENT or len(data) > offset + -offset % ALIGNMENT:
         raise DataError(
@@ -208,12 +208,12 @@ def parse_weights(data: bytes, shape: Shape, file: Path) -> dict[str, npt.NDArra
 
 def _stored(entry: ExportTensor, values: npt.NDArray[Any]) -> bytes:
     """Returns the bytes of one tensor in a quantised file."""
-    numbers = laid_out(entry.weight, values, transpose=entry.transpose, chunk=entry.chunk)
+    numbers = to_file_order(entry.weight, values, transpose=entry.transpose, chunk=entry.chunk)
     return numbers.astype(np.dtype(TYPES[entry.type]).newbyteorder("<")).tobytes()
 
 
 def _float_bytes(name: str, values: npt.NDArray[np.float32]) -> bytes:
-    return laid_out(name, values).astype(_FLOAT).tobytes()
+    return to_file_order(name, values).astype(_FLOAT).tobytes()
 
 
 def _take_floats(data: bytes, offset: int, shape: Shape, name: str, file: Path) -> npt.NDArray[np.float32]:
@@ -224,7 +224,7 @@ def _take_floats(data: bytes, offset: int, shape: Shape, name: str, file: Path) 
     broken = int(np.count_nonzero(~np.isfinite(flat)))
     if broken:
         raise DataError(file, f"{name}: {broken} of {flat.size} numbers are not finite", offset)
-    return from_file(name, flat, sizes)
+    return from_file_order(name, flat, sizes)
 
 
 def _take(

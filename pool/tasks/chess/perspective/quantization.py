@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pool.tasks.chess.integer_layers import Rows
+from pool.tasks.chess.integer_layers import RowTables
 from pool.tasks.chess.perspective.config import ExportTensor
 from pool.tasks.chess.perspective.shape import Floats, Shape
 from pool.tasks.chess.quantization import Rounding, to_floats, to_integers
@@ -34,7 +34,7 @@ class Net:
         return next(entry for entry in self.entries if entry.weight == name or entry.weight.startswith(f"{name}["))
 
     @property
-    def tables(self) -> Rows:
+    def tables(self) -> RowTables:
         """The blocks of l0w with the number of their first input, in the order of the inputs."""
         blocks = {name: rows.start for name, rows in self.shape.blocks.items() if name in self.tensors}
         return [(first, self.tensors[name]) for name, first in (blocks or {"l0w": 0}).items()]
@@ -45,7 +45,7 @@ def quantise(floats: Floats, shape: Shape, entries: Sequence[ExportTensor], unit
     for a factoriser that would be lost."""
     for entry in entries:
         _check_merge(entry, shape)
-    folded = shape.fold(floats)
+    folded = shape.merge_factorisers(floats)
     tensors = {entry.weight: _numbers(entry, shape.select(folded, entry.weight)) for entry in entries}
     return Net(shape, tuple(entries), tensors, unit)
 
@@ -111,4 +111,4 @@ def _rounding(entry: ExportTensor) -> Rounding:
         remedy = f"a scale of the export below {entry.scale:g} makes room"
     else:
         remedy = f"trained with model.clip_weights = {limit:g} it would fit"
-    return Rounding(entry.scale, kind, way="half away from zero" if entry.round else "towards zero", remedy=remedy)
+    return Rounding(entry.scale, kind, mode="half away from zero" if entry.round else "towards zero", remedy=remedy)

@@ -65,7 +65,7 @@ class Shape:
         rows: npt.NDArray[np.int64] = _native.virtual_features(*self.inputs).astype(np.int64) - self.first_virtual
         return rows[rows < self.num_virtual]
 
-    def fold(self, floats: Floats, kept: Collection[str] = ()) -> Floats:
+    def merge_factorisers(self, floats: Floats, kept: Collection[str] = ()) -> Floats:
         """Adds the factorisers to their tensors, and returns the tensors without them. Those named in `kept` stay as
         they are."""
         folded = {name: values for name, values in floats.items() if name not in self.factorisers or name in kept}
@@ -145,7 +145,7 @@ class Shape:
         return {"l0w": np.concatenate([floats[name] for name in blocks]), **whole} if blocks else whole
 
 
-def shape_of(model: ModelConfig) -> Shape:
+def make_shape(model: ModelConfig) -> Shape:
     """Returns the shape of the network that the section describes. Raises ValueError if the section describes none."""
     if model.features is None or model.output_buckets is None:
         raise ValueError("model.features and model.output_buckets: not set, and there is no [data.chess] to have them")
@@ -169,7 +169,7 @@ def shape_of(model: ModelConfig) -> Shape:
         width=model.width,
         activation=model.activation,
         hidden=model.hidden,
-        hidden_activation=_of_each_layer(model),
+        hidden_activation=_activation_of_layers(model),
         skip=model.skip,
         factorised_layers=tuple(sorted(set(model.factorised_layers))),
         output_buckets=model.output_buckets,
@@ -177,7 +177,7 @@ def shape_of(model: ModelConfig) -> Shape:
     )
 
 
-def _of_each_layer(model: ModelConfig) -> tuple[str, ...]:
+def _activation_of_layers(model: ModelConfig) -> tuple[str, ...]:
     """Returns the activation of each hidden layer. Raises ValueError if the section lists another number of them."""
     given, layers = model.hidden_activation, len(model.hidden)
     if isinstance(given, str):

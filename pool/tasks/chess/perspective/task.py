@@ -15,16 +15,16 @@ from pool.errors import ConfigError
 from pool.nn.batch import TensorBatch
 from pool.task.task import Progress
 from pool.tasks.chess.perspective.config import ExportTensor, ModelConfig
-from pool.tasks.chess.perspective.description import beside, description
-from pool.tasks.chess.perspective.export_list import export_list
+from pool.tasks.chess.perspective.description import description, description_path
+from pool.tasks.chess.perspective.export_list import list_exported_tensors
 from pool.tasks.chess.perspective.header import header
 from pool.tasks.chess.perspective.inference import check_evaluable
 from pool.tasks.chess.perspective.model import PerspectiveModel
 from pool.tasks.chess.perspective.network import PerspectiveNetwork
 from pool.tasks.chess.perspective.network_file import (
     RAW,
-    floats_of,
     holds_floats,
+    parse_floats,
     parse_quantised,
     quantised_bytes,
     raw_bytes,
@@ -33,8 +33,8 @@ from pool.tasks.chess.perspective.network_file import (
     weights_bytes,
 )
 from pool.tasks.chess.perspective.quantization import Net, quantise, roundings
-from pool.tasks.chess.perspective.shape import Floats, Shape, real_features, shape_of
-from pool.tasks.chess.proof import check_tensors, write_proved, write_whole
+from pool.tasks.chess.perspective.shape import Floats, Shape, make_shape, real_features
+from pool.tasks.chess.proof import check_tensors, write_verified, write_whole
 from pool.tasks.chess.training.config import LossConfig
 from pool.tasks.chess.training.loss import batch_loss, num_inputs
 from pool.tasks.chess.training.task import ChessTask
@@ -50,20 +50,20 @@ class PerspectiveTask(ChessTask):
     def check(self, schema: BatchSchema) -> None:
         """Checks that the batches, the list of exported tensors and the file to start from fit the model. Raises
         ValueError."""
-        shape = shape_of(self._model)
+        shape = make_shape(self._model)
         of_batches, wanted = num_inputs(schema), shape.num_inputs
         if of_batches != wanted:
             raise ValueError(f"model.features: {wanted} inputs, but the batches have {of_batches}")
         if schema.num_buckets != shape.buckets:
             raise ValueError(f"model.output_buckets: {shape.buckets}, but the batches have {schema.num_buckets}")
-        export_list(self._model, shape)
+        list_exported_tensors(self._model, shape)
         _limits(self._model, shape)
         self._start(shape)
 
     def build_model(self) -> PerspectiveModel:
         """Returns a newly initialised model."""
-        shape, model = shape_of(self._model), self._model
-        rules = roundings(export_list(model, shape))
+        shape, model = make_shape(self._model), self._model
+        rules = roundings(list_exported_tensors(model, shape))
         dtype = getattr(torch, model.table_dtype)
         return PerspectiveModel(shape, model.kernels, model.fake_quantization, rules, dtype)
 
@@ -98,7 +98,9 @@ class PerspectiveTask(ChessTask):
         """Returns the integer network that the model would be exported as. Raises ValueError if a value doesn't fit, or
         no engine computes with the export's types and scales."""
         shape = _perspective(model).shape
-        net = quantise(_perspective(model).floats(), shape, export_list(self._model, shape), self._loss.output_unit)
+        net = quantise(
+            _perspective(model).floats(), shape, list_exported_tensors(self._model, shape), self._loss.output_unit
+        )
         check_evaluable(net)
         return PerspectiveNetwork(net, description=description)
 
@@ -115,7 +117,7 @@ class PerspectiveTask(ChessTask):
     @cached_property
     def _clips(self) -> dict[str, float]:
         """The limit to which each tensor is clamped after a step, by name."""
-        return _limits(self._model, shape_of(self._model))
+        return _limits(self._model, make_shape(self._model))
 
     def _export_floats(self, model: nn.Module, path: Path, text: str) -> None:
         """Writes a file of floats and its description. Factorisers that a raw file does not list are added to their
@@ -123,19 +125,19 @@ class PerspectiveTask(ChessTask):
         section, shape = self._model, _perspective(model).shape
         floats: Floats = _perspective(model).floats()
         raw = path.name.endswith(RAW)
-        entries = export_list(section, shape)
+        entries = list_exported_tensors(section, shape)
         if raw and (lost := unlisted_factorisers(shape, entries)):
-            floats = shape.fold(floats, kept=[name for name in shape.factorisers if name not in lost])
-            section = _folded(section, entries, lost)
-            shape = shape_of(section)
-            entries = export_list(section, shape)
+            floats = shape.merge_factorisers(floats, kept=[name for name in shape.factorisers if name not in lost])
+            section = _merge_config(section, entries, lost)
+            shape = make_shape(section)
+            entries = list_exported_tensors(section, shape)
         data = raw_bytes(floats, shape, entries) if raw else weights_bytes(floats)
 
         def check(written: Path) -> None:
-            check_tensors(floats, floats_of(read_regular(written, len(data)), shape, entries, path))
+            check_tensors(floats, parse_floats(read_regular(written, len(data)), shape, entries, path))
 
         write_whole(path, data, check)
-        write_whole(beside(path), description(section, self._loss, data, text))
+        write_whole(description_path(path), description(section, self._loss, data, text))
 
     def _export_quantised(self, net: Net, path: Path, text: str) -> None:
         """Writes a quantised file, checked by reading it back, and its description."""
@@ -145,16 +147,16 @@ class PerspectiveTask(ChessTask):
             content = read_regular(written, len(data))
             return PerspectiveNetwork(parse_quantised(content, net.shape, net.entries, net.unit, written))
 
-        write_proved(path, data, PerspectiveNetwork(net), read)
-        write_whole(beside(path), description(self._model, self._loss, data, text))
+        write_verified(path, data, PerspectiveNetwork(net), read)
+        write_whole(description_path(path), description(self._model, self._loss, data, text))
 
     def _start(self, shape: Shape) -> Floats | None:
         """Returns the floats of model.start_from, or None if that is not set. Raises DataError or ValueError."""
         if self._model.start_from is None:
             return None
         path = Path(self._model.start_from)
-        entries = export_list(self._model, shape)
-        return floats_of(read_bytes(path, shape, entries), shape, entries, path)
+        entries = list_exported_tensors(self._model, shape)
+        return parse_floats(read_bytes(path, shape, entries), shape, entries, path)
 
 
 def _perspective(model: nn.Module) -> PerspectiveModel:
@@ -162,7 +164,7 @@ def _perspective(model: nn.Module) -> PerspectiveModel:
     return model
 
 
-def _folded(model: ModelConfig, entries: Sequence[ExportTensor], lost: Collection[str]) -> ModelConfig:
+def _merge_config(model: ModelConfig, entries: Sequence[ExportTensor], lost: Collection[str]) -> ModelConfig:
     """Returns the section that describes the network after the factorisers named in `lost` have been added to their
     tensors."""
     assert model.features is not None

@@ -13,9 +13,9 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from pool.tasks.chess.integer_layers import of_its_bucket, products, sums_int16, sums_int32
-from pool.tasks.chess.positions import Block, Position
-from pool.tasks.chess.quantization import Ints, truncating_divide, wrapped
+from pool.tasks.chess.integer_layers import evaluate_used_buckets, products, sum_rows_int16, sum_rows_int32
+from pool.tasks.chess.positions import Position, PositionBatch
+from pool.tasks.chess.quantization import Ints, truncating_divide, wrap_int32
 from pool.tasks.chess.stockfish.nnue_file import Net
 from pool.tasks.chess.stockfish.versions import LARGEST_INPUT, NUM_BUCKETS, OUTPUT_SCALE, Version, bucket
 
@@ -35,7 +35,7 @@ class Evaluation:
 
 def evaluate(net: Net, positions: Sequence[Position]) -> Evaluation:
     """Evaluates each position with all buckets' layers. The positions must have the inputs of the net's version."""
-    terms = [_terms(net, Block.of(positions[i : i + _BLOCK])) for i in range(0, len(positions), _BLOCK)]
+    terms = [_terms(net, PositionBatch.of(positions[i : i + _BLOCK])) for i in range(0, len(positions), _BLOCK)]
     psqt = np.concatenate([np.zeros((0, NUM_BUCKETS), np.int64), *(block[0] for block in terms)])
     positional = np.concatenate([np.zeros((0, NUM_BUCKETS), np.int64), *(block[1] for block in terms)])
     used = bucket(np.array([position.piece_count for position in positions], np.int64))
@@ -43,20 +43,20 @@ def evaluate(net: Net, positions: Sequence[Position]) -> Evaluation:
     return Evaluation(used, psqt, positional, values, values[np.arange(len(positions)), used])
 
 
-def values_of(net: Net, block: Block, threads: int = 1) -> Ints:
+def compute_values(net: Net, block: PositionBatch, threads: int = 1) -> Ints:
     """Returns `Evaluation.value` of n positions, [n]. Computes only the layers of each position's own bucket."""
     used = bucket(block.piece_count)
     psqt = _psqt(net, block, threads)[np.arange(len(used)), used]
-    positional = of_its_bucket(used, _pairs(net, block, threads), partial(_layers, net))
+    positional = evaluate_used_buckets(used, _pairs(net, block, threads), partial(_layers, net))
     return _value(net.version, psqt, positional)
 
 
 def pair_products(net: Net, positions: Sequence[Position]) -> npt.NDArray[np.uint16]:
     """Returns the inputs of fc_0, [n, l1]: the first layer's pairwise products, the own side's first."""
-    return _pairs(net, Block.of(positions))
+    return _pairs(net, PositionBatch.of(positions))
 
 
-def _terms(net: Net, block: Block) -> tuple[Ints, Ints]:
+def _terms(net: Net, block: PositionBatch) -> tuple[Ints, Ints]:
     """Returns the material and the positional terms of all buckets, [n, 8] each."""
     return _psqt(net, block), _layers(net, _pairs(net, block), slice(None))
 
@@ -68,20 +68,20 @@ def _value(version: Version, psqt: Ints, positional: Ints) -> Ints:
     return truncating_divide(psqt + positional, 16)
 
 
-def _psqt(net: Net, block: Block, threads: int = 1) -> Ints:
+def _psqt(net: Net, block: PositionBatch, threads: int = 1) -> Ints:
     """Computes the material terms (PSQT), [n, 8], in sixteenths of internal units."""
     tables = [(table.first, net[table.psqt]) for table in net.version.tables]
-    own, opponent = sums_int32(tables, block, threads)
+    own, opponent = sum_rows_int32(tables, block, threads)
     return truncating_divide((own - opponent).astype(np.int64), 2)
 
 
-def _pairs(net: Net, block: Block, threads: int = 1) -> npt.NDArray[np.uint16]:
+def _pairs(net: Net, block: PositionBatch, threads: int = 1) -> npt.NDArray[np.uint16]:
     """Computes the pairwise products, [n, l1]: adds up the first layer of both perspectives, and multiplies the clamped
     halves of each."""
     version, half = net.version, net.l1 // 2
     tables = [(table.first, net[table.weight]) for table in version.tables]
     pairs = np.empty((len(block.piece_count), net.l1), np.uint16)
-    for number, sums in enumerate(sums_int16(tables, net["transformer_bias"], block, threads)):
+    for number, sums in enumerate(sum_rows_int16(tables, net["transformer_bias"], block, threads)):
         largest = version.largest_sum // 2 if version.doubled else version.largest_sum
         clamped = np.clip(sums, 0, largest, out=sums).view(np.uint16)
         if version.doubled:
@@ -110,8 +110,8 @@ def _layers(net: Net, inputs: npt.NDArray[np.uint16], buckets: slice) -> Ints:
     v = products(last, weight("fc_2", version.fc_2_in)[:, None], net["fc_2_bias"][buckets][:, None])[..., 0]
     skipped = y[..., -2] - y[..., -1] if version.skips == 2 else y[..., -1]
     if version.skip_one == version.output_one:
-        return truncating_divide(wrapped(v + skipped) * OUTPUT_SCALE, version.output_one).T
-    return wrapped(v + truncating_divide(wrapped(skipped * OUTPUT_SCALE), version.skip_one)).T
+        return truncating_divide(wrap_int32(v + skipped) * OUTPUT_SCALE, version.output_one).T
+    return wrap_int32(v + truncating_divide(wrap_int32(skipped * OUTPUT_SCALE), version.skip_one)).T
 
 
 def _activated(version: Version, layer: int, y: Ints) -> Ints:

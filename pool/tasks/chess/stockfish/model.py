@@ -22,12 +22,12 @@ from pool.nn.batch import SparseInput, TensorBatch
 from pool.nn.sparse_linear import SparseLinear
 from pool.tasks.chess import fused_layers
 from pool.tasks.chess.cuda import bucket_difference, first_stage
-from pool.tasks.chess.layer_stacks import path_of
+from pool.tasks.chess.layer_stacks import choose_backend
 from pool.tasks.chess.stockfish.config import ModelConfig
 from pool.tasks.chess.stockfish.quantization import Floats, roundings
 from pool.tasks.chess.stockfish.stacks import LayerStacks
 from pool.tasks.chess.stockfish.versions import NUM_BUCKETS, OUTPUT_UNIT, Table
-from pool.tasks.chess.training.fake_quantization import RoundedSparseLinear, floored
+from pool.tasks.chess.training.fake_quantization import RoundedSparseLinear, fake_floor
 from pool.tasks.chess.training.loss import FIELD
 
 _PIECE_VALUES = (126, 781, 825, 1276, 2538)  # pawn .. queen, internal units
@@ -72,7 +72,7 @@ class StockfishModel(nn.Module):
     def forward(self, batch: TensorBatch) -> Tensor:
         """Returns the outputs [B], from the side to move's point of view. The batch's samples are ordered by bucket."""
         features, borders = batch.sparse[FIELD], batch.bucket_offsets
-        match self.path:
+        match self.backend:
             case "cuda":
                 extra = self._psqt_on_cuda(features, borders)
                 return self.stacks.on_cuda(self._products_on_cuda(features), extra, borders)
@@ -83,28 +83,30 @@ class StockfishModel(nn.Module):
         return positional + _bucket_difference(self.psqt(features), borders)
 
     @property
-    def path(self) -> Backend:
+    def backend(self) -> Backend:
         """The backend ("cpu", "cuda" or "torch") that computes the model on its present device."""
-        return path_of(self._kernels, self.stacks.fc_0_weight)
+        return choose_backend(self._kernels, self.stacks.fc_0_weight)
 
     def _native(self, features: SparseInput, borders: Sequence[int]) -> Tensor:
         """Computes the positional part by native CPU code: the first layer and the layer stacks, [B]."""
         layer, stacks = self.transformer, self.stacks
-        if self._kernels == "fused_first_layer" and fused_layers.serves_first_layer(stacks.form, layer, features):
-            return fused_layers.outputs_of_bags(stacks.form, layer, features, stacks.parameters_in_effect(), borders)
-        return fused_layers.outputs(stacks.form, layer(features), stacks.parameters_in_effect(), borders)
+        if self._kernels == "fused_first_layer" and fused_layers.supports_first_layer(stacks.spec, layer, features):
+            return fused_layers.first_layer_outputs(
+                stacks.spec, layer, features, stacks.effective_parameters(), borders
+            )
+        return fused_layers.outputs(stacks.spec, layer(features), stacks.effective_parameters(), borders)
 
     def _products_on_cuda(self, features: SparseInput) -> Tensor:
         """Computes `_products` by a CUDA kernel, or by torch if the kernel does not serve these inputs."""
-        if not first_stage.serves(self.transformer, features):
+        if not first_stage.supports(self.transformer, features):
             return self._products(features)
-        form, pairwise = self.stacks.form, first_stage.Activation.PAIRWISE
-        cut = first_stage.Cut(form.product_factor, form.product_one)
-        return first_stage.layer_first_stage(self.transformer, features, form.largest_sum, pairwise, cut)
+        spec, pairwise = self.stacks.spec, first_stage.Activation.PAIRWISE
+        cut = first_stage.Cut(spec.product_factor, spec.product_one)
+        return first_stage.layer_first_stage(self.transformer, features, spec.largest_sum, pairwise, cut)
 
     def _psqt_on_cuda(self, features: SparseInput, borders: Sequence[int]) -> Tensor:
         """Computes the PSQT part, [B], by a CUDA kernel, or by torch if the kernel does not serve these inputs."""
-        if not bucket_difference.serves(self.psqt, features):
+        if not bucket_difference.supports(self.psqt, features):
             return _bucket_difference(self.psqt(features), borders)
         return bucket_difference.layer_bucket_difference(self.psqt, features, borders)
 
@@ -116,19 +118,19 @@ class StockfishModel(nn.Module):
         low, high = functional.hardtanh(self.transformer(features), 0.0, self.version.largest_float_sum).chunk(2, dim=1)
         product = low * high  # [2 * B, l1 / 2]
         if self.stacks.cuts_activations:
-            product = floored(product * self.version.product_factor, self.version.input_one)
+            product = fake_floor(product * self.version.product_factor, self.version.input_one)
         return torch.cat(product.chunk(2), dim=1)
 
     @torch.no_grad()
-    def folded(self) -> dict[str, npt.NDArray[np.float32]]:
+    def merged_floats(self) -> dict[str, npt.NDArray[np.float32]]:
         """Returns the parameters as an exported net has them (see pool.tasks.chess.stockfish.quantization). Virtual
         inputs and the shared layer are added in. The arrays may be the model's own memory."""
         assert self.transformer.bias is not None
         fc_0_weight, fc_0_bias = self.stacks.fc_0()
         tensors = {
             "transformer_bias": self.transformer.bias,
-            **{table.weight: self._folded_rows(self.transformer.weight, table) for table in self.version.tables},
-            **{table.psqt: self._folded_rows(self.psqt.weight, table) for table in self.version.tables},
+            **{table.weight: self._merged_rows(self.transformer.weight, table) for table in self.version.tables},
+            **{table.psqt: self._merged_rows(self.psqt.weight, table) for table in self.version.tables},
             "fc_0_bias": fc_0_bias,
             "fc_0_weight": fc_0_weight,
             "fc_1_bias": self.stacks.fc_1_bias,
@@ -139,8 +141,8 @@ class StockfishModel(nn.Module):
         return {name: tensor.float().cpu().numpy() for name, tensor in tensors.items()}
 
     @torch.no_grad()
-    def load_folded(self, floats: Floats) -> None:
-        """Loads parameters as `folded` returns them. Virtual inputs and the shared layer become zero."""
+    def load_merged_floats(self, floats: Floats) -> None:
+        """Loads parameters as `merged_floats` returns them. Virtual inputs and the shared layer become zero."""
         assert self.transformer.bias is not None
         for table in self.version.tables:
             _copy(self.transformer.weight[table.rows], floats, table.weight)
@@ -185,7 +187,7 @@ class StockfishModel(nn.Module):
             bias_rule=rules.get(f"{name}_bias"),
             bias=bias,
             virtual_rows=self._virtual_rows() if self.num_virtual else None,
-            dtype_in_effect=dtype,
+            rows_dtype=dtype,
         )
 
     def _virtual_rows(self) -> npt.NDArray[np.int64]:
@@ -195,7 +197,7 @@ class StockfishModel(nn.Module):
         rows[self.first_virtual :] = np.arange(self.first_virtual, self.num_features)
         return rows
 
-    def _folded_rows(self, weight: Tensor, table: Table) -> Tensor:
+    def _merged_rows(self, weight: Tensor, table: Table) -> Tensor:
         """Returns a table's rows, with those of the virtual inputs added."""
         rows = weight[table.rows]
         if not self.num_virtual or table.first:  # virtual inputs belong to HalfKAv2_hm alone

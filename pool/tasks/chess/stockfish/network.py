@@ -13,11 +13,11 @@ import numpy.typing as npt
 import pool.tasks.chess.stockfish.halfka as halfka
 from loader.errors import DataError
 from pool.errors import ConfigError
-from pool.tasks.chess.network import Boards, Evaluation, Facts, tensor_facts
-from pool.tasks.chess.positions import Block, Inputs, Position
-from pool.tasks.chess.proof import write_proved
+from pool.tasks.chess.network import Evaluation, FirstLayerBoards, NetworkSummary, summarize_tensor
+from pool.tasks.chess.positions import Inputs, Position, PositionBatch
+from pool.tasks.chess.proof import write_verified
 from pool.tasks.chess.quantization import Ints
-from pool.tasks.chess.stockfish.inference import evaluate, pair_products, values_of
+from pool.tasks.chess.stockfish.inference import compute_values, evaluate, pair_products
 from pool.tasks.chess.stockfish.nnue_file import Net, read_net, serialize_net
 from pool.tasks.chess.stockfish.nnue_pytorch import SUFFIXES as CHECKPOINT_SUFFIXES
 from pool.tasks.chess.stockfish.nnue_pytorch import is_checkpoint, read_checkpoint
@@ -36,7 +36,7 @@ class StockfishNetwork:
     """An integer network of Stockfish. Implements pool.tasks.chess.network.FileNetwork."""
 
     net: Net
-    units_of_terms: str = "sixteenths of them"
+    term_units: str = "sixteenths of them"
 
     @property
     def inputs(self) -> Inputs:
@@ -65,8 +65,8 @@ class StockfishNetwork:
         terms = {"psqt": sums.psqt, "positional": sums.positional}
         return Evaluation(sums.bucket, terms, sums.values, sums.value, sums.value / self.pawn_units(positions))
 
-    def values_of(self, block: Block, threads: int = 1) -> Ints:
-        return values_of(self.net, block, threads)
+    def compute_values(self, block: PositionBatch, threads: int = 1) -> Ints:
+        return compute_values(self.net, block, threads)
 
     def activations(self, positions: Sequence[Position]) -> npt.NDArray[Any]:
         return pair_products(self.net, positions)
@@ -76,7 +76,7 @@ class StockfishNetwork:
         units: npt.NDArray[np.float64] = self.net.version.pawn.units(_material(positions))
         return units
 
-    def facts(self) -> Facts:
+    def facts(self) -> NetworkSummary:
         """Summarises the network for `pool inspect`. An output counts as dead if it is 0 even with the largest inputs
         that there can be."""
         net, version = self.net, self.net.version
@@ -87,7 +87,7 @@ class StockfishNetwork:
             "inputs": version.inputs,
             "outputs of the first layer": net.l1,
         }
-        tensors = [tensor_facts(name, net[name], rule) for name, rule in roundings(version).items()]
+        tensors = [summarize_tensor(name, net[name], rule) for name, rule in roundings(version).items()]
         highest = net["transformer_bias"].astype(np.int64)
         for table in version.tables:
             largest = net[table.weight].max(axis=0).astype(np.int64)
@@ -95,13 +95,15 @@ class StockfishNetwork:
         weight = net["fc_1_weight"][:, :, : version.fc_1_in].astype(np.int64)
         second = net["fc_1_bias"] + LARGEST_INPUT * np.maximum(weight, 0).sum(axis=2)
         dead = {"the first layer": (highest <= 0), "fc_1": second >> version.clip_shift[1] <= 0}
-        return Facts(about, tensors, {name: (int(outputs.sum()), outputs.size) for name, outputs in dead.items()})
+        return NetworkSummary(
+            about, tensors, {name: (int(outputs.sum()), outputs.size) for name, outputs in dead.items()}
+        )
 
-    def boards(self) -> Boards:
+    def boards(self) -> FirstLayerBoards:
         """Returns the rows of HalfKAv2_hm, which every version has, as boards."""
         net, table = self.net, self.net.version.tables[0]
         shape = halfka.KING_BUCKETS, halfka.PLANES, halfka.SQUARES
-        return Boards(
+        return FirstLayerBoards(
             (*(f"{whose} {piece}" for piece in halfka.PIECES for whose in ("own", "other")), "kings"),
             [[halfka.king_bucket(rank, file) for file in range(4, 8)] for rank in range(8)],
             net[table.weight].reshape(*shape, net.l1),
@@ -141,7 +143,7 @@ def write_network(network: StockfishNetwork, path: Path) -> None:
         # A file of another width does not tell versions apart that differ in width alone.
         return StockfishNetwork(replace(read_net(written), version=network.net.version))
 
-    write_proved(path, serialize_net(network.net), network, read)
+    write_verified(path, serialize_net(network.net), network, read)
 
 
 def _material(positions: Sequence[Position]) -> npt.NDArray[np.int64]:

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pool.tasks.chess.layer_stacks import Form, Hidden, changes_of, outputs_on_cuda
+from pool.tasks.chess.layer_stacks import HiddenLayer, StackSpec, cuda_outputs, make_transform
 from pool.tasks.chess.stockfish.quantization import roundings
 from pool.tasks.chess.stockfish.versions import FC_1_OUT, NUM_BUCKETS, Version
-from pool.tasks.chess.training.fake_quantization import clip_sum, floored, rounded
+from pool.tasks.chess.training.fake_quantization import clip_sum, fake_floor, rounded
 
 
 class LayerStacks(nn.Module):
@@ -37,10 +37,10 @@ class LayerStacks(nn.Module):
         self.fc_2_bias = nn.Parameter(torch.empty(NUM_BUCKETS))
         self.shared_weight = nn.Parameter(torch.empty(outputs, l1)) if shared_fc_0 else None
         self.shared_bias = nn.Parameter(torch.empty(outputs)) if shared_fc_0 else None
-        # for the fused kernels, which take `parameters_in_effect`
-        self.form = _form_of(version, cuts_activations=self.cuts_activations)
+        # for the fused kernels, which take `effective_parameters`
+        self.spec = _make_stack_spec(version, cuts_activations=self.cuts_activations)
         factor = 1.0 if self.cuts_activations else version.product_factor
-        self._changes = changes_of([self._rules.get(name) for name in self._own_parameters()], factor)
+        self._changes = make_transform([self._rules.get(name) for name in self._own_parameters()], factor)
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
@@ -89,7 +89,7 @@ class LayerStacks(nn.Module):
         """Returns the weights of fc_0 in the buckets and, if there is one, in the shared layer, [..., l1] each."""
         return [weight for weight in (self.fc_0_weight, self.shared_weight) if weight is not None]
 
-    def parameters_in_effect(self) -> tuple[Tensor, ...]:
+    def effective_parameters(self) -> tuple[Tensor, ...]:
         """Returns weight and bias of fc_0, fc_1 and fc_2 of all buckets, as forward uses them: with the shared layer,
         and rounded under fake quantization. Unless activations are cut, fc_0 is scaled to apply to unscaled
         products."""
@@ -116,7 +116,7 @@ class LayerStacks(nn.Module):
         """Returns the outputs [B], given the first layer's products [B, l1]. Samples borders[b] .. borders[b + 1]
         belong to bucket b. The products are cut if activations are."""
         # backward of split and unbind is one concatenation each, not a sum of eight mostly empty tensors
-        parameters = zip(*(parameter.unbind() for parameter in self.parameters_in_effect()), strict=True)
+        parameters = zip(*(parameter.unbind() for parameter in self.effective_parameters()), strict=True)
         groups = torch.split(inputs, [end - start for start, end in pairwise(borders)])
         return torch.cat([self._bucket(group, *layers) for group, layers in zip(groups, parameters, strict=True)])
 
@@ -125,7 +125,7 @@ class LayerStacks(nn.Module):
         own = self._own_parameters()
         both = self.shared_weight, self.shared_bias
         shared = None if both[0] is None or both[1] is None else (both[0], both[1])
-        return outputs_on_cuda(self.form, inputs, extra, borders, tuple(own.values()), shared, self._changes)
+        return cuda_outputs(self.spec, inputs, extra, borders, tuple(own.values()), shared, self._changes)
 
     def _bucket(self, x: Tensor, w0: Tensor, b0: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor) -> Tensor:
         """Computes the layers of one bucket, [n, l1] -> [n]."""
@@ -148,16 +148,16 @@ class LayerStacks(nn.Module):
         if not self.cuts_activations:
             return functional.hardtanh(y, 0.0, highest)
         # as in nnue-pytorch: clamp passes the gradient at its ends, where values that were cut to 0 or highest lie
-        return floored(y, self.version.input_one).clamp(0.0, highest)
+        return fake_floor(y, self.version.input_one).clamp(0.0, highest)
 
 
-def _form_of(version: Version, *, cuts_activations: bool) -> Form:
+def _make_stack_spec(version: Version, *, cuts_activations: bool) -> StackSpec:
     """Describes a version's layers for the fused kernels."""
-    fc_0 = Hidden(version.fc_0_out, "both", active=version.paired, square=version.square_factor(0))
-    fc_1 = Hidden(FC_1_OUT, "crelu")
+    fc_0 = HiddenLayer(version.fc_0_out, "both", active=version.paired, square=version.square_factor(0))
+    fc_1 = HiddenLayer(FC_1_OUT, "crelu")
     if version.all_activations:
-        fc_1 = Hidden(FC_1_OUT, "both", square=version.square_factor(1))
-    return Form(
+        fc_1 = HiddenLayer(FC_1_OUT, "both", square=version.square_factor(1))
+    return StackSpec(
         first="pairwise",
         hidden=(fc_0, fc_1),
         largest_sum=version.largest_float_sum,

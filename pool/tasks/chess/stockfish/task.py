@@ -52,7 +52,7 @@ class StockfishTask(ChessTask):
         """Loads the network of model.start_from, if that is set."""
         floats = self._start()
         if floats is not None:
-            _nnue(model).load_folded(floats)
+            _nnue(model).load_merged_floats(floats)
 
     def after_step(self, model: nn.Module) -> None:
         """Clips the weights that are exported as int8, if model.clip_weights is set."""
@@ -62,7 +62,7 @@ class StockfishTask(ChessTask):
     def network(self, model: nn.Module, description: str = "") -> StockfishNetwork:
         """Returns the integer network that the model would be exported as. Raises ValueError if a value doesn't fit its
         integer type."""
-        floats = _nnue(model).folded()
+        floats = _nnue(model).merged_floats()
         return StockfishNetwork(quantize(self._model.architecture, floats, description, self._model.clip_weights))
 
     def export(self, model: nn.Module, path: Path, description: str) -> None:

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from pool.kernels.sparse import SparseInput, backend_for
 from pool.nn.sparse_linear import SparseLinear
-from pool.tasks.chess.cuda.in_effect import Rule, rows_in_effect
-from pool.tasks.chess.quantization import Rounding, Way
+from pool.tasks.chess.cuda.effective_weights import RowRounding, effective_rows
+from pool.tasks.chess.quantization import Rounding, RoundingMode
 
 _JUST_BELOW = 3e-5  # of a step: a float32 just below a whole number, by rounding alone, counts as that number
 _ROWS = 256  # rows that are rounded at a time on a CPU, which stay in the cache
@@ -23,11 +23,11 @@ _ROWS = 256  # rows that are rounded at a time on a CPU, which stay in the cache
 
 def rounded(values: Tensor, rule: Rounding) -> Tensor:
     """Rounds values to those that the integers of the exported file represent. Gradients pass unchanged."""
-    out: Tensor = _StraightThrough.apply(values, rule.scale, rule.way)  # type: ignore[no-untyped-call]
+    out: Tensor = _StraightThrough.apply(values, rule.scale, rule.mode)  # type: ignore[no-untyped-call]
     return out
 
 
-def floored(values: Tensor, one: float) -> Tensor:
+def fake_floor(values: Tensor, one: float) -> Tensor:
     """Cuts values down to multiples of 1 / `one`, as integer activations are. Gradients pass unchanged."""
     out: Tensor = _StraightThrough.apply(values, one, "down")  # type: ignore[no-untyped-call]
     return out
@@ -47,14 +47,14 @@ class RoundedSparseLinear(SparseLinear):
         bias_rule: Rounding | None = None,
         bias: bool = True,
         virtual_rows: npt.NDArray[np.int64] | None = None,
-        dtype_in_effect: torch.dtype = torch.float32,
+        rows_dtype: torch.dtype = torch.float32,
     ) -> None:
         """`rule`, `bias_rule`: how rows and bias are rounded; None for what the file holds as floats. `virtual_rows`
         [num_features]: the row that export adds to each row, -1 for none, and a virtual feature's own number for
-        itself; None without virtual features. `dtype_in_effect`: the dtype that rows are rounded to after that,
+        itself; None without virtual features. `rows_dtype`: the dtype that rows are rounded to after that,
         bfloat16 to nearest even. Kernels for CUDA gather rows in this dtype."""
         super().__init__(num_features, out_features, bias, field=field)
-        self._dtype = dtype_in_effect
+        self._dtype = rows_dtype
         self._rule, self._bias_rule = rule, bias_rule
         self._virtual_rows = None if virtual_rows is None else torch.from_numpy(virtual_rows)
 
@@ -64,9 +64,9 @@ class RoundedSparseLinear(SparseLinear):
         rounded."""
         if weight.dtype == torch.float32 and backend_for(weight) == "cuda":
             rules, added = (_plain(self._rule), _plain(self._bias_rule)), self._virtual_rows_on(weight.device)
-            return rows_in_effect(weight, bias, sparse.touched, added, *rules, self._dtype)
+            return effective_rows(weight, bias, sparse.touched, added, *rules, self._dtype)
         if bias is not None and self._bias_rule is not None:
-            bias = _on_grid_(bias.clone(), self._bias_rule.scale, self._bias_rule.way)
+            bias = _round_to_grid_(bias.clone(), self._bias_rule.scale, self._bias_rule.mode)
         if self._rule is None and self._dtype == torch.float32:
             return weight, bias
         table = torch.empty_like(weight)
@@ -74,7 +74,7 @@ class RoundedSparseLinear(SparseLinear):
         for part in torch.split(touched, _ROWS) if weight.device.type == "cpu" else (touched,):
             rows = self._whole_rows(weight, part)
             if self._rule is not None:
-                _on_grid_(rows, self._rule.scale, self._rule.way)
+                _round_to_grid_(rows, self._rule.scale, self._rule.mode)
             if self._dtype != torch.float32:
                 rows = rows.to(self._dtype).to(weight.dtype)
             table.index_copy_(0, part, rows)
@@ -97,8 +97,8 @@ class RoundedSparseLinear(SparseLinear):
         return self._virtual_rows
 
 
-def _plain(rule: Rounding | None) -> Rule:
-    return None if rule is None else (rule.scale, rule.way)
+def _plain(rule: Rounding | None) -> RowRounding:
+    return None if rule is None else (rule.scale, rule.mode)
 
 
 class _StraightThrough(torch.autograd.Function):
@@ -107,8 +107,8 @@ class _StraightThrough(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(values: Tensor, scale: float, way: Way | Literal["down"]) -> Tensor:
-        return _on_grid_(values.clone(), scale, way)
+    def forward(values: Tensor, scale: float, mode: RoundingMode | Literal["down"]) -> Tensor:
+        return _round_to_grid_(values.clone(), scale, mode)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -119,14 +119,14 @@ class _StraightThrough(torch.autograd.Function):
         return grad, None, None
 
 
-def _on_grid_(values: Tensor, scale: float, way: Way | Literal["down"]) -> Tensor:
+def _round_to_grid_(values: Tensor, scale: float, mode: RoundingMode | Literal["down"]) -> Tensor:
     """Rounds values in place to multiples of 1 / `scale`."""
     values.mul_(scale)
-    if way == "half to even":
+    if mode == "half to even":
         values.round_()
-    elif way == "towards zero":
+    elif mode == "towards zero":
         values.trunc_()
-    elif way == "down":
+    elif mode == "down":
         values.add_(_JUST_BELOW).floor_()
     else:
         fraction = values.frac()

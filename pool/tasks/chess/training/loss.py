@@ -13,7 +13,7 @@ from loader.chess.positions.entry import NO_RESULT, NO_SCORE
 from loader.stream.schema import BatchSchema
 from pool.nn.batch import TensorBatch
 from pool.task.task import Progress
-from pool.tasks.chess.cuda.win_rate_loss import serves, win_rate_loss
+from pool.tasks.chess.cuda.win_rate_loss import supports, win_rate_loss
 from pool.tasks.chess.training.config import LossConfig
 from pool.tasks.chess.training.score_share import score_share
 
@@ -39,14 +39,14 @@ def batch_loss(config: LossConfig, output: Tensor, batch: TensorBatch, progress:
     """Computes the mean loss of a batch, a scalar. `output` [B] is that of the net."""
     if output.dtype in (torch.bfloat16, torch.float16):
         output = output.float()
-    labels = remapped(batch.dense["score"], config), batch.dense["result"]
+    labels = replace_mate_scores(batch.dense["score"], config), batch.dense["result"]
     share = score_share(config, progress, output.detach())
-    if serves(output, *labels):
+    if supports(output, *labels):
         return win_rate_loss(output, *labels, share, _settings(config), weighs=config.weighs)
     return mean_loss(output, *labels, config, share)
 
 
-def remapped(score: Tensor, config: LossConfig) -> Tensor:
+def replace_mate_scores(score: Tensor, config: LossConfig) -> Tensor:
     """Returns scores [B] in which those of mates are replaced as LossConfig says, then in float32. A longer mate is
     worth less, and the best output is finite."""
     if not config.mate_base:
@@ -58,7 +58,7 @@ def remapped(score: Tensor, config: LossConfig) -> Tensor:
     return torch.where(is_mate, mates, plain)
 
 
-def probability(score: Tensor, offset: float, scaling: float) -> Tensor:
+def win_probability(score: Tensor, offset: float, scaling: float) -> Tensor:
     """Returns the probability of winning, where a draw counts half. All arguments are in internal units."""
     win = torch.sigmoid((score - offset) / scaling)
     loss = torch.sigmoid((-score - offset) / scaling)
@@ -69,8 +69,8 @@ def mean_loss(output: Tensor, score: Tensor, result: Tensor, config: LossConfig,
     """Computes the mean loss, a scalar, in plain torch. `output` is in units of the net. `score` (internal units) and
     `result` (-1, 0, 1) are as in the batch, all [B]. A sample that lacks one of these two uses the other in its place.
     `share` is lambda, one number or one for each sample."""
-    predicted = probability(output * config.output_unit, config.in_offset, config.in_scaling)
-    wanted = probability(score.to(output.dtype), config.out_offset, config.out_scaling)
+    predicted = win_probability(output * config.output_unit, config.in_offset, config.in_scaling)
+    wanted = win_probability(score.to(output.dtype), config.out_offset, config.out_scaling)
     outcome = torch.where(result == NO_RESULT, wanted, (result.to(output.dtype) + 1.0) * 0.5)
     wanted = torch.where(score == NO_SCORE, outcome, wanted)
     target = share * wanted + (1.0 - share) * outcome

@@ -21,17 +21,17 @@ from pool.tasks.chess.training.config import LossConfig
 _BLOCK = 1024  # steps whose random numbers are drawn at once
 
 
-class Share(NamedTuple):
+class LambdaAtStep(NamedTuple):
     """The values of the schedule at one step."""
 
     base: float  # lambda
     jitter: float  # factor of loss.lambda_jitter
 
 
-def scheduled(config: LossConfig, progress: Progress) -> Share:
+def lambda_at(config: LossConfig, progress: Progress) -> LambdaAtStep:
     """Returns lambda, without noise, and the factor of the noise at a step of the schedule."""
     if not config.lambda_parts:
-        return Share(config.lambda_start + (config.lambda_end - config.lambda_start) * progress.fraction, 1.0)
+        return LambdaAtStep(config.lambda_start + (config.lambda_end - config.lambda_start) * progress.fraction, 1.0)
     begins = first_steps(config.lambda_parts)
     index = in_force(begins, progress.step)
     part = config.lambda_parts[index]
@@ -40,13 +40,13 @@ def scheduled(config: LossConfig, progress: Progress) -> Share:
     if part.curve == "cosine":
         way = (1 - math.cos(math.pi * way)) / 2
     ends = (part.start, part.start if part.end is None else part.end), part.jitter
-    return Share(*(begin + (end - begin) * way for begin, end in ends))
+    return LambdaAtStep(*(begin + (end - begin) * way for begin, end in ends))
 
 
 def score_share(config: LossConfig, progress: Progress, like: Tensor) -> float | Tensor:
     """Returns lambda of a batch: one number, or [B] if each sample has noise of its own, with dtype and device of
     `like` [B]. There is no noise in validations."""
-    base, factor = scheduled(config, progress)
+    base, factor = lambda_at(config, progress)
     jitter = config.lambda_jitter
     if progress.seed is None or not (jitter.step or jitter.sample):
         return base
@@ -55,20 +55,20 @@ def score_share(config: LossConfig, progress: Progress, like: Tensor) -> float |
     if not factor:
         return base
     if jitter.step:
-        base += factor * jitter.step * walk(progress.seed, progress.step, jitter.step_keep)
+        base += factor * jitter.step * lambda_noise(progress.seed, progress.step, jitter.step_keep)
     if jitter.sample:
         return (torch.randn_like(like) * (factor * jitter.sample) + base).clamp_(0, 1)
     return min(1.0, max(0.0, base))
 
 
-def walk(seed: int, step: int, keep: float) -> float:
+def lambda_noise(seed: int, step: int, keep: float) -> float:
     """Returns the value at a step of the autoregressive process x = keep x' + sqrt(1 - keep^2) n. Here x' is the value
     at the step before, 0 at first, and n is drawn from N(0, 1)."""
-    return _walk(seed, keep).at(step)
+    return _cached_noise(seed, keep).at(step)
 
 
-class _Walk:
-    """Computes `walk` in blocks of steps. It keeps the last block, as the next one continues from its end."""
+class _NoiseSequence:
+    """Computes `lambda_noise` in blocks of steps. It keeps the last block, as the next one continues from its end."""
 
     def __init__(self, seed: int, keep: float) -> None:
         self._seed, self._keep = seed, keep
@@ -87,11 +87,11 @@ class _Walk:
         return self._block[place]
 
 
-_walk = functools.cache(_Walk)
+_cached_noise = functools.cache(_NoiseSequence)
 
 
 def autoregressive(value: float, drawn: list[float], keep: float) -> list[float]:
-    """Returns the values that follow `value` in the process of `walk`, one for each number in `drawn`."""
+    """Returns the values that follow `value` in the process of `lambda_noise`, one for each number in `drawn`."""
     rest = math.sqrt(1 - keep * keep)
     values = []
     for number in drawn:

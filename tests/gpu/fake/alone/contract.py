@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 import torch
 
-from pool.device.event_waiter import Arrivals
+from pool.device.event_waiter import EventWaiter
 from pool.exchange.device.coordinator import DeviceCoordinator
-from pool.exchange.device.homes import Homes, place_pieces
-from pool.exchange.device.store import DeviceStore, pieces
+from pool.exchange.device.owners import DeviceStores, assign_owners
+from pool.exchange.device.store import DeviceStore, split_memory
 from pool.exchange.device.weights import CopiedWeights, DeviceWeights, MappedWeights, Streams
 from pool.exchange.device.worker import DeviceWorker
 from tests.gpu.fake import fakegpu
 from tests.pool.exchange.contract import BEHAVIOURS, SLOTS, Ends
 
-HOMES = {  # by kind: the coordinator's devices
+OWNERS = {  # by kind: the coordinator's devices
     "host": (),
     "local": ("fakegpu:0",),
     "remote": ("fakegpu:1",),
@@ -28,7 +28,7 @@ HOMES = {  # by kind: the coordinator's devices
 
 class DeviceEnds(Ends):
     """`host`: everything is exchanged in host memory; `local`: on the worker's device; `remote`: on another one;
-    `shared`: pieces are shared out over both."""
+    `shared`: shards are divided out over both."""
 
     device = "fakegpu:0"
 
@@ -38,38 +38,38 @@ class DeviceEnds(Ends):
 
     def open(self) -> None:
         torch.accelerator.set_device_index(0)
-        is_lent = self.device in HOMES[self.kind]
-        on_host = not HOMES[self.kind]
+        is_lent = self.device in OWNERS[self.kind]
+        on_host = not OWNERS[self.kind]
         self.coordinator = self.host_coordinator(compact=True) if on_host else self.device_coordinator(is_lent=is_lent)
-        streams = Streams.of(torch.device(self.device))
+        streams = Streams.create(torch.device(self.device))
         weights: DeviceWeights
         if is_lent:
-            lent = self.homes.lend(0, 1)
-            weights = MappedWeights(self.model, self.plan, streams, pieces(lent.weights, self.plan.nbytes))
-            slots = pieces(lent.slots, self.slot_nbytes)
+            exported = self.stores.export_memory(0, 1)
+            weights = MappedWeights(self.model, self.plan, streams, split_memory(exported.weights, self.plan.nbytes))
+            slots = split_memory(exported.slots, self.slot_nbytes)
         else:
             weights = CopiedWeights(self.model, self.plan, streams, self.halves, self.average)
             slots = [torch.from_numpy(slot[: self.slot_nbytes]) for slot in self.slots]
         lists = [slot[self.slot_nbytes :] for slot in self.slots]
-        self.worker = DeviceWorker(self.layout, weights, streams, Arrivals(), slots=slots, list_memory=lists)
+        self.worker = DeviceWorker(self.layout, weights, streams, EventWaiter(), slots=slots, list_memory=lists)
 
     def device_coordinator(self, *, is_lent: bool) -> DeviceCoordinator:
         stores = [
             DeviceStore(
-                torch.device(home),
+                torch.device(owner),
                 fakegpu.SharedMemory().allocate,
                 self.plan.nbytes,
                 SLOTS,
                 self.slot_nbytes,
                 averages=True,
             )
-            for home in HOMES[self.kind]
+            for owner in OWNERS[self.kind]
         ]
-        self.homes = Homes(stores, [[0] if home == self.device else [] for home in HOMES[self.kind]])
+        self.stores = DeviceStores(stores, [[0] if owner == self.device else [] for owner in OWNERS[self.kind]])
         return DeviceCoordinator(
-            self.layout.parts[0],
-            self.homes,
-            place_pieces([self.plan], len(stores))[0],
+            self.layout.member_layouts[0],
+            self.stores,
+            assign_owners([self.plan], len(stores))[0],
             touched_rows=self.touched_rows,
             publish=self.published.append,
             remote=None if is_lent else self.host_memory,
@@ -84,7 +84,7 @@ def _sound() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("lazy", [0, 1], ids=["at once", "only what is waited for"])
-@pytest.mark.parametrize("kind", HOMES)
+@pytest.mark.parametrize("kind", OWNERS)
 @pytest.mark.parametrize("behaviour", BEHAVIOURS, ids=lambda behaviour: behaviour.__name__)
 def test_it(behaviour: Any, kind: str, lazy: int) -> None:
     fakegpu.configure(lazy=lazy)

@@ -65,15 +65,15 @@ def test_gradients_of_two_bytes_give_the_same_bits_wherever_they_are_exchanged()
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_coordinator_waits_once_a_step(kind: Any) -> None:
     found, _ = trained(kind, early=False)
-    lends = kind not in ("one process", "remote")  # memory, to the worker's second life
-    assert found.waits["coordinator"] == STEPS + lends
+    exports = kind not in ("one process", "remote")  # memory, to the worker's second life
+    assert found.waits["coordinator"] == STEPS + exports
 
 
 @pytest.mark.parametrize(("kind", "devices"), [("local", 1), ("one process", 1), ("shared", 2)])
 def test_of_a_worker_on_the_coordinators_device_no_gradient_and_no_weight_goes_over_the_bus(
     kind: Any, devices: int
 ) -> None:
-    """Batches and lists of touched rows come in, losses and flags go out."""
+    """BatchLoader and lists of touched rows come in, losses and flags go out."""
     found, given = trained(kind, early=False)
     views = [SparseBatch.view(given.schema, slot) for slot in given.batches]
     batches = sum(filled(view, slot) for view, slot in zip(views, given.batches, strict=True))
@@ -105,12 +105,12 @@ def test_what_does_not_arrive_on_another_card_is_found() -> None:
 
     class Losing(DeviceStore):
         def send(self, *_: object) -> None:
-            self.used()
+            self.retain()
 
     stores = [
         DeviceStore(torch.device(device), fakegpu.SharedMemory().allocate, card_copies.NBYTES, 1) for device in DEVICES
     ]
-    assert card_copies.first_difference(stores) == ""
+    assert card_copies.find_first_difference(stores) == ""
     losing = Losing(torch.device(DEVICES[1]), fakegpu.SharedMemory().allocate, card_copies.NBYTES, 1)
-    found = card_copies.first_difference([stores[0], losing])
+    found = card_copies.find_first_difference([stores[0], losing])
     assert re.fullmatch(r"fakegpu:1 to fakegpu:0: [\d,]+ of 2,097,176 bytes differ when sent", found)

@@ -13,8 +13,8 @@ import torch
 
 from loader.stream.schema import BatchSchema, DenseField, SparseField
 from loader.stream.slots import allocate_slots, write_batch
-from pool.exchange.plan import make_plan
-from pool.exchange.tensors import specs, trained, views
+from pool.exchange.plan import build_plan
+from pool.exchange.tensors import tensor_specs, trained_parameters, view_array_as_tensors
 from pool.kernels.cuda.driver import PrimaryContext
 from pool.kernels.cuda.sparse import column_sums
 from pool.tasks.chess.perspective.config import LossConfig as PerspectiveLoss
@@ -87,9 +87,11 @@ def inputs(task: Any, samples: int, count: int = 1) -> Inputs:
             },
             np.linspace(0, samples, buckets + 1).astype(np.int64),
         )
-    plan = make_plan(*specs(model), [1 << 20], split_tables=True)
+    plan = build_plan(*tensor_specs(model), [1 << 20], split_tables=True)
     weights = np.zeros(plan.nbytes, np.uint8)
-    for place, (_, parameter) in zip(views(weights, plan.parameters), trained(model), strict=True):
+    for place, (_, parameter) in zip(
+        view_array_as_tensors(weights, plan.parameters), trained_parameters(model), strict=True
+    ):
         place.copy_(parameter.detach())
     return Inputs(task, schema, plan, slots, [weights] * count)
 
@@ -151,7 +153,11 @@ def test_a_step_on_the_device_has_the_bits_of_the_cpus_in_few_launches() -> None
         "step_rows": STEPS * (len(parts) - dense),
         "find_rows": STEPS * (len(parts) - dense),
     }
-    assert {name: launched[name] for name in (*wanted, "fold", "fold_rows")} == {**wanted, "fold": 0, "fold_rows": 0}
+    assert {name: launched[name] for name in (*wanted, "reduce", "reduce_rows")} == {
+        **wanted,
+        "reduce": 0,
+        "reduce_rows": 0,
+    }
 
 
 @pytest.mark.parametrize(("batches_per_group", "table_dtype"), [(1, "float32"), (2, "float32"), (1, "bfloat16")])
@@ -165,7 +171,7 @@ def test_kernels_give_what_a_cpu_gives_in_any_mode(batches_per_group: int, table
         fakegpu.configure(delay_us=0, lazy=0)
         fakegpu.configure(**MODES[mode].settings)
         rig = TakingRig(given, batches_per_group=batches_per_group)
-        own, before, waits = rig.arrivals.native_id, fakegpu.counters(), fakegpu.waits_by_thread()
+        own, before, waits = rig.event_waiter.native_id, fakegpu.counters(), fakegpu.waits_by_thread()
         found = rig.train()
         rig.close()
         others = {thread for thread, count in fakegpu.waits_by_thread().items() if count > waits.get(thread, 0)} - {own}

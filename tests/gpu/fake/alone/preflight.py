@@ -12,7 +12,7 @@ from pool.device import probe
 from pool.device.cards import Card
 from pool.device.lost import device_lost
 from pool.device.names import Device
-from pool.device.probe import look_at_cards
+from pool.device.probe import describe_cards
 from pool.device.startup import naming_lost_devices
 from pool.errors import LostDeviceError
 from tests.gpu.fake import fakegpu
@@ -26,7 +26,7 @@ def _sound() -> Iterator[None]:
 
 
 def one() -> Card:
-    (card,) = look_at_cards(["fakegpu:1", "cpu", "fakegpu:1"])
+    (card,) = describe_cards(["fakegpu:1", "cpu", "fakegpu:1"])
     return card
 
 
@@ -44,7 +44,7 @@ def test_each_device_is_looked_at_once() -> None:
 
 def test_a_device_that_is_lost_is_said_and_the_others_are_looked_at() -> None:
     fakegpu.configure(lost_devices=2)
-    first, second = look_at_cards(["fakegpu:0", "fakegpu:1"])
+    first, second = describe_cards(["fakegpu:0", "fakegpu:1"])
     assert first.problem == ""
     assert "busy or unavailable" in second.problem
     with (

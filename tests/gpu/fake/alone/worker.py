@@ -14,7 +14,7 @@ import torch
 
 from pool import numerics
 from pool.config.load import parse_config
-from pool.device.event_waiter import Arrivals
+from pool.device.event_waiter import EventWaiter
 from pool.device.memory import out_of_memory
 from pool.device.page_lock import page_lock
 from pool.device.precision import DenseProducts
@@ -245,19 +245,19 @@ def test_what_the_device_has_failed_with_is_raised_by_who_waits() -> None:
 
 
 def test_arrivals_are_done_in_their_order_and_none_after_a_failure() -> None:
-    arrivals = Arrivals()
+    event_waiter = EventWaiter()
     stream = torch.Stream(device="fakegpu:0")
     done: list[object] = []
 
     def fail() -> None:
         raise ValueError("no")
 
-    arrivals.when(stream.record_event(), lambda: done.append(threading.current_thread()))
-    arrivals.wait(stream.record_event())
-    assert done == [arrivals]
-    arrivals.when(stream.record_event(), fail)
-    arrivals.when(stream.record_event(), lambda: done.append("after"))
+    event_waiter.call_after(stream.record_event(), lambda: done.append(threading.current_thread()))
+    event_waiter.wait(stream.record_event())
+    assert done == [event_waiter]
+    event_waiter.call_after(stream.record_event(), fail)
+    event_waiter.call_after(stream.record_event(), lambda: done.append("after"))
     for _ in range(2):
         with pytest.raises(ValueError, match="no"):
-            arrivals.wait(stream.record_event())
-    assert done == [arrivals]
+            event_waiter.wait(stream.record_event())
+    assert done == [event_waiter]

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from loader.chess.cli.position_progress import LineReport, Rate, duration
+from loader.chess.cli.position_progress import LineReport, RateMeter, format_duration
 from loader.chess.positions.entry import NO_SCORE
 from loader.chess.positions.inputs import entries
 from loader.cli.main import main
@@ -340,8 +340,8 @@ def test_progress_tells_rate_and_time_left(capsys: Capture) -> None:
         "loader: 2,000 of 10,000 positions, 20 games, 100/s, 0:01:20 left",
         "loader: 3,000 of 10,000 positions, 30 games, 100/s, 0:01:10 left",
     ]
-    assert Rate(10).update(0, "0 games") == "0 of 10 positions, 0 games"
-    assert duration(3_600_000) == "1,000:00:00"
+    assert RateMeter(10).update(0, "0 games") == "0 of 10 positions, 0 games"
+    assert format_duration(3_600_000) == "1,000:00:00"
 
 
 def test_a_program_that_is_no_engine_is_one_line_and_leaves_no_file(folder: Path, capsys: Capture) -> None:

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from loader.chess.cli.match import as_json, in_words
-from loader.chess.engines.match import Standing
+from loader.chess.cli.match import describe_score, format_json
+from loader.chess.engines.match import MatchScore
 from loader.cli.main import main
 from loader.errors import InterruptedBySignalError
 from tests.support.programs.scripted_engine import write_engine
@@ -22,8 +22,8 @@ from tests.support.programs.scripted_engine import write_engine
 SETTINGS = ["--nodes", "10", "--games", "8"]
 
 
-def played(results: list[list[int]]) -> Standing:
-    standing = Standing()
+def played(results: list[list[int]]) -> MatchScore:
+    standing = MatchScore()
     for pair in results:
         standing = standing.after(pair)
     return standing
@@ -52,8 +52,8 @@ def test_the_error_is_that_of_pairs() -> None:
     """Whoever has White wins: that says nothing about the engines, and no pair differs from another."""
     even = played([[1, -1]] * 100)
     assert (even.elo, even.error) == (0.0, 0.0)
-    assert "Elo +0.0 with no error known: all pairs ended alike" in in_words(even)
-    assert as_json(even) == '{"elo": 0.0, "score": 0.5, "wins": 100, "draws": 0, "losses": 100, "games": 200}\n'
+    assert "Elo +0.0 with no error known: all pairs ended alike" in describe_score(even)
+    assert format_json(even) == '{"elo": 0.0, "score": 0.5, "wins": 100, "draws": 0, "losses": 100, "games": 200}\n'
     drawn = random.Random(1)
     pairs = [[drawn.choice([-1, 0, 1]) for _ in range(2)] for _ in range(400)]
     standing = played(pairs)
@@ -135,8 +135,8 @@ def test_a_test_ends_the_match_behind_the_pair_that_decides_it_with_any_number_o
 def test_a_signal_ends_the_match_with_what_has_been_played(
     number: signal.Signals, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(*_: object) -> Iterator[Standing]:
-        yield Standing().after([1, 0])
+    def interrupted(*_: object) -> Iterator[MatchScore]:
+        yield MatchScore().after([1, 0])
         raise InterruptedBySignalError(number)
 
     monkeypatch.setattr("loader.chess.engines.match.match", interrupted)

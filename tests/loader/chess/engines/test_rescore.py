@@ -18,10 +18,10 @@ import numpy as np
 import pytest
 
 from loader.chess.engines.engine import Engine, EngineSettings, Limits, Search
-from loader.chess.engines.rescore_positions import RECORD, rescored
+from loader.chess.engines.rescore_positions import RECORD, write_rescored
 from loader.chess.engines.uci import internal_score
 from loader.chess.positions.entry import NO_SCORE, Entry
-from loader.chess.positions.format import target_of
+from loader.chess.positions.format import target_from_name
 from loader.chess.positions.input import open_sources
 from loader.chess.positions.inputs import entries
 from loader.chess.tools.convert import convert
@@ -81,7 +81,7 @@ def test_scores_are_the_engines_in_the_formats_units_and_all_else_stays(
     out = tmp_path / f"new.{ending}"
     made(games, out, engine, "--threads", "3", "--lossy")
     back = tmp_path / "back.binpack"
-    convert(open_sources([out]), target_of(back), back)
+    convert(open_sources([out]), target_from_name(back), back)
     found, before = list(entries(back)), list(entries(games))
     assert len(found) == POSITIONS
     for new, old in zip(found, before, strict=True):
@@ -305,10 +305,10 @@ def test_what_can_not_be_written_is_said_before_an_engine_works(
 
 @pytest.mark.parametrize("to", ["viri", "bf", "marlin", "psv", "txt", "montyvalue"])
 def test_with_the_scores_that_there_are_it_is_a_conversion(to: str, games: Path, tmp_path: Path) -> None:
-    target, sources = target_of(tmp_path / f"x.{to}"), open_sources([games])
+    target, sources = target_from_name(tmp_path / f"x.{to}"), open_sources([games])
     convert(sources, target, tmp_path / f"x.{to}")
     scores = np.array([entry.score for entry in entries(games)], np.int16)
-    assert b"".join(rescored(sources, target.format, scores)) == (tmp_path / f"x.{to}").read_bytes()
+    assert b"".join(write_rescored(sources, target.format, scores)) == (tmp_path / f"x.{to}").read_bytes()
 
 
 MATES = (

@@ -13,7 +13,14 @@ import pytest
 
 from loader.chess.engines.book import Book
 from loader.chess.engines.engine import Engine, EngineSettings, Limits, Search
-from loader.chess.engines.game import GameSettings, Played, adjudicate, play_game, play_on, result_by_rules
+from loader.chess.engines.game import (
+    GameSettings,
+    PlayedPosition,
+    adjudicate,
+    find_result_by_rules,
+    play_game,
+    play_to_end,
+)
 from loader.chess.engines.opening import Openings
 from loader.chess.positions.entry import Entry
 from loader.chess.positions.inputs import entries
@@ -46,11 +53,11 @@ class RandomPlayer:
         return EngineError(reason)
 
 
-def played(score: int, ply: int) -> Played:
-    return Played("", "", score if ply % 2 == 0 else -score, ply, ply % 2 == 0)
+def played(score: int, ply: int) -> PlayedPosition:
+    return PlayedPosition("", "", score if ply % 2 == 0 else -score, ply, ply % 2 == 0)
 
 
-def game_of(scores: list[int], first_ply: int = 0) -> list[Played]:
+def game_of(scores: list[int], first_ply: int = 0) -> list[PlayedPosition]:
     """Scores from white's point of view."""
     return [played(score, first_ply + i) for i, score in enumerate(scores)]
 
@@ -91,12 +98,12 @@ def test_how_games_are_settled_is_a_matter_of_settings() -> None:
     ],
 )
 def test_games_end_by_the_rules(fen: str, result: int | None) -> None:
-    assert result_by_rules(chess.Board(fen), Counter()) == result
+    assert find_result_by_rules(chess.Board(fen), Counter()) == result
 
 
 def test_a_position_seen_three_times_is_a_draw() -> None:
-    assert result_by_rules(chess.Board(), Counter({"a": 2})) is None
-    assert result_by_rules(chess.Board(), Counter({"a": 3})) == 0
+    assert find_result_by_rules(chess.Board(), Counter({"a": 2})) is None
+    assert find_result_by_rules(chess.Board(), Counter({"a": 3})) == 0
 
 
 class Recital:
@@ -118,12 +125,12 @@ def test_a_repetition_counts_from_a_pawns_double_step_that_only_a_pinned_pawn_co
     """As in python-chess and Stockfish; chess.js 1.4.0 and pyffish 0.0.90 take it for another position."""
     pinned = chess.Board("8/8/8/8/k3p2Q/8/3P4/K7 w - - 0 1")  # d2d4 e4d3 would leave the rank to the queen
     player = Recital(["d2d4", *["a4b5", "a1b1", "b5a4", "b1a1"] * 3])
-    played, result = play_on(player, player, GameSettings(win_plies=0), pinned)
+    played, result = play_to_end(player, player, GameSettings(win_plies=0), pinned)
     assert (len(played), result) == (1 + 2 * 4, 0)
 
 
 def first(openings: Openings, number: int) -> chess.Board:
-    return next(openings.of_game(number))
+    return next(openings.openings_of_game(number))
 
 
 def test_openings_are_a_function_of_seed_and_number() -> None:
@@ -145,7 +152,7 @@ def test_every_position_of_a_book_is_used_before_one_comes_again() -> None:
 
 def test_a_game_without_an_opening_that_is_playable_is_the_engines_fault() -> None:
     with pytest.raises(EngineError, match="no opening has a score within 1000"):
-        play_game(RandomPlayer(score=1001), GameSettings(), Openings("1", 8).of_game(0))
+        play_game(RandomPlayer(score=1001), GameSettings(), Openings("1", 8).openings_of_game(0))
 
 
 @pytest.mark.parametrize(
@@ -156,15 +163,15 @@ def test_a_move_that_is_not_legal_ends_the_game(move: str | None, words: str) ->
     player = RandomPlayer(score=0)
     player.search = lambda *_: Search(move, 0)  # type: ignore[method-assign]
     with pytest.raises(EngineError, match=words):
-        play_game(player, GameSettings(), Openings("1", 0).of_game(0))
+        play_game(player, GameSettings(), Openings("1", 0).openings_of_game(0))
 
 
 @pytest.mark.parametrize("number", [0, 1])
 def test_a_game_is_one_chain_with_results_for_the_side_to_move(number: int) -> None:
     player = RandomPlayer(score=200)
     settings, openings = GameSettings(Limits(nodes=7, depth=3)), Openings("3", 8)
-    game = play_game(player, settings, openings.of_game(number))
-    assert game == play_game(player, settings, openings.of_game(number))
+    game = play_game(player, settings, openings.openings_of_game(number))
+    assert game == play_game(player, settings, openings.openings_of_game(number))
     assert player.limits == {Limits(nodes=7, depth=3)}
     board = chess.Board(game[0].fen)
     assert game[0].result is not None
@@ -179,7 +186,7 @@ def test_a_game_is_one_chain_with_results_for_the_side_to_move(number: int) -> N
 
 def test_a_won_score_ends_the_game_as_a_win() -> None:
     settings = GameSettings(opening_score=32_000)
-    game = play_game(RandomPlayer(score=2600), settings, Openings("1", 8).of_game(0))
+    game = play_game(RandomPlayer(score=2600), settings, Openings("1", 8).openings_of_game(0))
     assert [entry.result for entry in game] == [1, -1, 1, -1]
 
 

@@ -101,13 +101,13 @@ def test_pairs_that_all_end_alike_have_a_finite_ratio(points: int, number: int) 
 
 def test_nothing_is_decided_before_the_first_pair() -> None:
     assert Sprt(0, 5).llr((0,) * 5) == 0
-    assert Sprt(0, 5).accepted((0,) * 5) is None
+    assert Sprt(0, 5).accepted_hypothesis((0,) * 5) is None
 
 
 def test_the_bounds_are_those_of_five_percent() -> None:
     assert -LOWER == UPPER == pytest.approx(2.944, abs=1e-3)
-    assert Sprt(0, 5).accepted((0, 0, 0, 0, 500)) == "H1"
-    assert Sprt(0, 5).accepted((500, 0, 0, 0, 0)) == "H0"
+    assert Sprt(0, 5).accepted_hypothesis((0, 0, 0, 0, 500)) == "H1"
+    assert Sprt(0, 5).accepted_hypothesis((500, 0, 0, 0, 0)) == "H0"
 
 
 @pytest.mark.parametrize(("elo", "wrong"), [(0.0, "H1"), (80.0, "H0")])
@@ -120,7 +120,7 @@ def test_the_wrong_hypothesis_is_accepted_in_one_match_of_twenty(elo: float, wro
     mistakes = 0
     for _ in range(100):
         pairs = [0] * 5
-        while (accepted := test.accepted(pairs)) is None:
+        while (accepted_hypothesis := test.accepted_hypothesis(pairs)) is None:
             pairs[sum(rng.choices((2, 1, 0), shares, k=2))] += 1
-        mistakes += accepted == wrong
+        mistakes += accepted_hypothesis == wrong
     assert 0 < mistakes <= 10

@@ -11,21 +11,21 @@ import chess
 import pytest
 
 from loader.chess.engines.engine import Engine, EngineSettings, Limits, Search
-from loader.chess.engines.engine_pool import try_engine
+from loader.chess.engines.engine_pool import check_engine
 from loader.chess.engines.line_process import StoppedError
 from loader.chess.engines.uci import (
     Info,
     Option,
     Score,
+    format_setoption,
     internal_score,
     parse_complaint,
     parse_info,
     parse_option,
     parse_setting,
-    setoption,
 )
 from loader.errors import EngineError, EngineStartError, UsageError
-from loader.files.interruption import interruptible
+from loader.files.interruption import record_stop_signals
 from tests.support.programs.scripted_engine import write_engine
 from tests.support.wait import wait_for
 
@@ -139,8 +139,8 @@ def test_an_engine_that_does_not_keep_a_limit_is_told_of(
 ) -> None:
     program = str(write_engine(tmp_path / "engine", script))
     lines: list[str] = []
-    with interruptible() as interruption:
-        try_engine(EngineSettings(program), limits, interruption, lines.append)
+    with record_stop_signals() as interruption:
+        check_engine(EngineSettings(program), limits, interruption, lines.append)
     start = f"warning: {program}: {problem}: its scores and games are not those"
     assert [line[: len(start)] for line in lines] == ([] if problem is None else [start])
 
@@ -198,7 +198,7 @@ OFFERED = (
     ],
 )
 def test_options_are_set_as_the_engine_names_them(setting: str, line: str) -> None:
-    assert setoption(OFFERED, *parse_setting(setting)) == line
+    assert format_setoption(OFFERED, *parse_setting(setting)) == line
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_options_are_set_as_the_engine_names_them(setting: str, line: str) -> No
 )
 def test_an_option_that_the_engine_does_not_have_is_refused(setting: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        setoption(OFFERED, *parse_setting(setting))
+        format_setoption(OFFERED, *parse_setting(setting))
 
 
 def test_options_arrive_and_the_search_answers(tmp_path: Path) -> None:

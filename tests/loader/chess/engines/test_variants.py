@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loader.chess.engines.game import fen_of
+from loader.chess.engines.game import format_fen
 from loader.chess.engines.opening import Openings, Variant, start_position
 from loader.chess.positions.entry import Entry
 from loader.chess.positions.games_writer import encode
@@ -49,7 +49,7 @@ def test_arrangements_are_drawn_from_all() -> None:
 
 def test_an_opening_is_a_function_of_seed_and_number() -> None:
     def first(number: int, variant: Variant) -> str:
-        return next(Openings("1", 6, None, variant).of_game(number)).shredder_fen()
+        return next(Openings("1", 6, None, variant).openings_of_game(number)).shredder_fen()
 
     found = [first(number, Variant.CHESS960) for number in range(30)]
     assert found == [first(number, Variant.CHESS960) for number in range(30)]
@@ -114,13 +114,13 @@ def test_castling_is_written_as_it_was_played(ending: str, tmp_path: Path, capsy
     board = chess.Board("1r2k1r1/pppppppp/8/8/8/8/PPPPPPPP/1R2K1R1 w GBgb - 0 5", chess960=True)
     played = []
     for move in ("e1g1", "e8b8"):
-        played.append(Entry(fen_of(board), move, 7, board.ply(), 0))
+        played.append(Entry(format_fen(board), move, 7, board.ply(), 0))
         board.push_uci(move)
     path = tmp_path / f"a.{ending}"
     path.write_bytes(encode(played, "viriformat" if ending == "viri" else ending))
     read = list(entries(path, capsys))
     assert [move for _, move in read] == ["e1g1", "e8b8"]
-    assert [fen_of(board) for board, _ in read] == [entry.fen for entry in played]
+    assert [format_fen(board) for board, _ in read] == [entry.fen for entry in played]
 
 
 def test_stockfish_plays_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

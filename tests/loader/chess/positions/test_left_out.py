@@ -13,22 +13,22 @@ import chess
 import pytest
 
 from loader.chess.positions.entry import Entry
-from loader.chess.positions.file import BadDataRule
-from loader.chess.positions.input import left_out_of_all
+from loader.chess.positions.file import BadDataPolicy
+from loader.chess.positions.input import sum_left_out
 from loader.chess.positions.inputs import open_input
 from loader.chess.python_reader import PythonChunks
 from loader.cli.main import main
 from loader.errors import DataError
 from loader.formats.format import Place
 from loader.stream.data import open_stream
-from loader.stream.left_out import LeftOut
+from loader.stream.skipped_data import SkippedData
 from loader.stream.slots import read_batches
 from loader.stream.sources import data_config
 from tests.support.positions import SUFFIXES, encode, make_writer
 
 Capture = pytest.CaptureFixture[str]
 Games = list[list[Entry]]
-SKIP = BadDataRule("skip", every=True)
+SKIP = BadDataPolicy("skip", every=True)
 ENDINGS = {**SUFFIXES, "binpack": ".binpack", "lichess_evals": ".jsonl"}
 IMPOSSIBLE = "a move that no piece can make there"
 
@@ -131,7 +131,7 @@ def test_all_others_of_a_thousand_stay(name: str, bad: int, seed: int, tmp_path:
     capsys.readouterr()
     assert main(["convert", str(path), "-o", str(out), "--on-bad-data", "skip"]) == 0
     printed = capsys.readouterr().err
-    source = open_input(path, rule=SKIP)
+    source = open_input(path, policy=SKIP)
     found = [entry for file, chunk in source.chunks() for entry in file.entries(chunk)]
     assert [entry.ply for entry in found] == plies(kept)
     assert [entry.score for entry in found] == [entry.score for game in kept for entry in game]
@@ -216,10 +216,10 @@ def test_a_move_that_no_piece_can_make_is_damage_at_its_offset(name: str, tmp_pa
             f": 1 position{' in 1 game' if name in ('pgn', 'viriformat', 'montyvalue') else ''}; the first"
             in printed.err
         )
-    source = open_input(path, rule=SKIP)
+    source = open_input(path, policy=SKIP)
     moves = [entry.move for file, chunk in source.chunks() for entry in file.entries(chunk)]
     assert moves == ["e2e4", "e2e4"]
-    (kind,) = left_out_of_all([source])
+    (kind,) = sum_left_out([source])
     assert (kind.samples, kind.offset) == (1, offset)
 
 
@@ -261,9 +261,9 @@ TAGS = '[Event "Game"]\n[Site "?"]\n[Result "1-0"]\n\n'
 def test_where_a_game_begins_behind_one_that_was_cut(text: str, kept: int, left_out: int, tmp_path: Path) -> None:
     path = tmp_path / "x.pgn"
     path.write_text(text)
-    source = open_input(path, "pgn", rule=SKIP)
+    source = open_input(path, "pgn", policy=SKIP)
     assert sum(1 for file, chunk in source.chunks() for _ in file.entries(chunk)) == kept
-    assert sum(kind.units for kind in left_out_of_all([source])) == left_out
+    assert sum(kind.units for kind in sum_left_out([source])) == left_out
 
 
 def test_games_keep_their_bytes_beside_one_that_is_left_out(tmp_path: Path) -> None:
@@ -311,6 +311,6 @@ def test_an_entry_of_a_reader_in_python_is_judged_too() -> None:
     assert IMPOSSIBLE in fault[1]
     records, fault, left_out = PythonChunks(reader, skips=True).read(0)
     assert (len(records), fault) == (2, None)
-    (kind,) = [LeftOut(*each) for each in left_out]
+    (kind,) = [SkippedData(*each) for each in left_out]
     assert (kind.samples, kind.file) == (1, "own.data")
     assert IMPOSSIBLE in kind.reason

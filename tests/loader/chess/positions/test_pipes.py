@@ -19,9 +19,9 @@ import pytest
 
 from loader.chess.filters import FilterConfig
 from loader.chess.positions.format import named_format
-from loader.chess.positions.input import Source, all_units, open_sources
+from loader.chess.positions.input import Source, open_sources, read_all_units
 from loader.chess.positions.inputs import open_input
-from loader.chess.positions.units import joined
+from loader.chess.positions.units import concatenate
 from loader.chess.positions.verify import dump, verify
 from loader.chess.tools.filter import PassingUnits
 from loader.errors import DataError, InterruptedBySignalError
@@ -120,7 +120,7 @@ def test_random_filters_leave_the_same_of_a_pipe(files: dict[str, Path]) -> None
     with piped(files["viriformat"].read_bytes()) as one, piped(files["binpack"].read_bytes()) as two:
         for inputs in (sources, [open_input(one, needed=["ply"]), open_input(two, needed=["ply"])]):
             passing = PassingUnits(inputs, target, filters, seed=5, threads=2)
-            units = joined(list(passing))
+            units = concatenate(list(passing))
             assert passing.passed.kept == len(units) < passing.passed.read
             found.append((units.bytes.tobytes(), passing.passed))
     assert found[0] == found[1]
@@ -129,9 +129,9 @@ def test_random_filters_leave_the_same_of_a_pipe(files: dict[str, Path]) -> None
 def test_a_conversion_of_a_pipe_has_the_bytes_of_one_of_the_file(files: dict[str, Path]) -> None:
     for name, into in (("viriformat", "binpack"), ("binpack", "viriformat"), ("text", "bulletformat")):
         target = named_format(into)
-        expected = joined(list(all_units(open_sources([files[name]]), target, 1)))
+        expected = concatenate(list(read_all_units(open_sources([files[name]]), target, 1)))
         with piped(files[name].read_bytes()) as pipe:
-            made = joined(list(all_units([open_input(pipe)], target, 2)))
+            made = concatenate(list(read_all_units([open_input(pipe)], target, 2)))
         assert made.bytes.tobytes() == expected.bytes.tobytes()
 
 

@@ -16,7 +16,7 @@ import pytest
 from loader import _native
 from loader.chess.filters import CASTLING, MOVE, PLY, SIDE, FilterConfig
 from loader.chess.positions.entry import Entry
-from loader.chess.positions.format import named_format, target_of
+from loader.chess.positions.format import named_format, target_from_name
 from loader.chess.positions.input import open_sources
 from loader.chess.statistics.calibration import Calibration
 from loader.chess.tools.filter import filter_positions
@@ -172,7 +172,7 @@ def test_what_a_filter_would_leave_is_what_it_leaves(files: dict[str, Path], tmp
     assert list(left) == ["skip_no_score", "skip_in_check", "random_skip", "piece_count", "where", "together"]
     for name, alone in (("together", filters), ("where", FilterConfig(where="ply >= 16", skip_no_score=False))):
         made = tmp_path / f"{name}.psv"
-        filter_positions(open_sources([files["binpack"]]), target_of(made), made, alone, seed=3)
+        filter_positions(open_sources([files["binpack"]]), target_from_name(made), made, alone, seed=3)
         assert left[name] == made.stat().st_size // 40
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from loader import _native
 from loader.chess.positions.entry import Entry
-from loader.chess.positions.format import target_of
+from loader.chess.positions.format import target_from_name
 from loader.chess.positions.input import open_sources
 from loader.chess.tools import dedupe as deduping
 from loader.chess.tools.dedupe import dedupe
@@ -58,8 +58,8 @@ def deduped(made: Path, files: Sequence[Path], rows: int | None = None, threads:
     """`rows`: keys that are held."""
     with pytest.MonkeyPatch.context() as patch:
         if rows is not None:
-            patch.setattr(deduping, "limits_of", lambda *_: Limits(rows, threads))
-        dedupe(open_sources(files), target_of(made), made, 1 << 33, threads)
+            patch.setattr(deduping, "divide_memory", lambda *_: Limits(rows, threads))
+        dedupe(open_sources(files), target_from_name(made), made, 1 << 33, threads)
     data = made.read_bytes()
     made.unlink()
     return data

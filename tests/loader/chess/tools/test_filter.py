@@ -10,7 +10,7 @@ import pytest
 
 from loader.chess.filters import FilterConfig
 from loader.chess.positions.entry import NO_SCORE
-from loader.chess.positions.format import target_of
+from loader.chess.positions.format import target_from_name
 from loader.chess.positions.input import open_sources
 from loader.chess.tools.filter import filter_positions
 from loader.stream.data import open_stream
@@ -34,7 +34,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def filtered(made: Path, sources: list[Path], filters: FilterConfig, seed: int = 1, threads: int = 1) -> bytes:
-    filter_positions(open_sources(sources), target_of(made), made, filters, seed, threads)
+    filter_positions(open_sources(sources), target_from_name(made), made, filters, seed, threads)
     data = made.read_bytes()
     made.unlink()
     return data
@@ -45,7 +45,7 @@ def test_what_passes_is_what_training_would_read(name: str, files: dict[str, Pat
     """In order, as a stream with the same seed has it in its first epoch; over two files."""
     made = tmp_path / "made.psv"
     sources = [files[name], files["packedsfen"]]
-    passed = filter_positions(open_sources(sources), target_of(made), made, RANDOM, 7, 2)
+    passed = filter_positions(open_sources(sources), target_from_name(made), made, RANDOM, 7, 2)
     found = read_positions(made)
     assert len(found) == passed.kept
     assert 0.02 < passed.kept / passed.read < 0.5
@@ -188,7 +188,7 @@ def test_a_failed_filter_leaves_nothing(
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        filter_positions(open_sources([files["packedsfen"]]), target_of(made), made, RANDOM, 1, 1, tick)
+        filter_positions(open_sources([files["packedsfen"]]), target_from_name(made), made, RANDOM, 1, 1, tick)
     assert not list(tmp_path.iterdir())
 
 

@@ -18,17 +18,17 @@ import pytest
 
 from loader.chess.filters import FilterConfig
 from loader.chess.positions import output
-from loader.chess.positions.format import target_of
+from loader.chess.positions.format import target_from_name
 from loader.chess.positions.input import open_sources
 from loader.chess.tools import dedupe as deduping
 from loader.chess.tools import shuffle as shuffling
 from loader.chess.tools.convert import convert
-from loader.chess.tools.dedupe import Deduped, dedupe
-from loader.chess.tools.filter import Passed, filter_positions
-from loader.chess.tools.random_keys import Draws
+from loader.chess.tools.dedupe import DedupeResult, dedupe
+from loader.chess.tools.filter import FilterResult, filter_positions
+from loader.chess.tools.random_keys import RandomKeys
 from loader.chess.tools.repetitions import Limits
 from loader.chess.tools.shuffle import shuffle
-from loader.chess.tools.split import Part, part_paths, split
+from loader.chess.tools.split import SplitFile, split, split_paths
 from loader.cli.main import main
 from loader.errors import InterruptedBySignalError
 from loader.files import work_file
@@ -45,7 +45,7 @@ def games(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     path = folder / "games.binpack"
     write_random_games(path, 3072, seed=1)
     for ending in ("viri", "psv.gz"):
-        convert(open_sources([path]), target_of(folder / f"games.{ending}"), folder / f"games.{ending}")
+        convert(open_sources([path]), target_from_name(folder / f"games.{ending}"), folder / f"games.{ending}")
     return [path, folder / "games.viri", folder / "games.psv.gz"]
 
 
@@ -68,24 +68,24 @@ Tool = Callable[[list[Path], Path, int], object]  # files, FOLDER/made.ENDING or
 
 
 def converted(files: list[Path], made: Path, threads: int) -> None:
-    convert(open_sources(files), target_of(made), made, threads)
+    convert(open_sources(files), target_from_name(made), made, threads)
 
 
-def filtered(files: list[Path], made: Path, threads: int) -> Passed:
+def filtered(files: list[Path], made: Path, threads: int) -> FilterResult:
     settings = FilterConfig(where="ply > 8", random_skip=0.5)
-    return filter_positions(open_sources(files), target_of(made), made, settings, 3, threads)
+    return filter_positions(open_sources(files), target_from_name(made), made, settings, 3, threads)
 
 
-def deduped(files: list[Path], made: Path, threads: int) -> Deduped:
+def deduped(files: list[Path], made: Path, threads: int) -> DedupeResult:
     """With buckets on disk."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(deduping, "limits_of", lambda *_: Limits(2000, threads))
-        return dedupe(open_sources([*files, files[0]]), target_of(made), made, 1 << 30, threads)
+        patch.setattr(deduping, "divide_memory", lambda *_: Limits(2000, threads))
+        return dedupe(open_sources([*files, files[0]]), target_from_name(made), made, 1 << 30, threads)
 
 
-def in_two(files: list[Path], made: Path, threads: int) -> Sequence[Part]:
+def in_two(files: list[Path], made: Path, threads: int) -> Sequence[SplitFile]:
     number = 0 if made.suffix == ".binpack" else 1
-    return split(open_sources(files)[number], target_of(made), part_paths(made, None), 0.4, 5, threads)
+    return split(open_sources(files)[number], target_from_name(made), split_paths(made, None), 0.4, 5, threads)
 
 
 def shuffled(files: list[Path], made: Path, threads: int) -> int:
@@ -93,7 +93,7 @@ def shuffled(files: list[Path], made: Path, threads: int) -> int:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shuffling, "_limits", lambda *_: (5000, threads))
         patch.setattr(shuffling, "BLOCK", 100)
-        return shuffle(open_sources([files[0], files[2]]), target_of(made), made, 5, 1 << 30, threads)
+        return shuffle(open_sources([files[0], files[2]]), target_from_name(made), made, 5, 1 << 30, threads)
 
 
 BEGIN_ANEW: dict[str, tuple[Tool, str]] = {
@@ -261,7 +261,7 @@ def test_a_death_between_the_name_and_the_end_of_the_work_is_made_good(
     monkeypatch.setattr(shuffling, "_limits", lambda _memory, threads: (5_000, threads))
 
     def again() -> int:
-        return shuffle(open_sources(games[:1]), target_of(made), made, 5, 1 << 30)
+        return shuffle(open_sources(games[:1]), target_from_name(made), made, 5, 1 << 30)
 
     with monkeypatch.context() as patch:
         patch.setattr(work_file.WorkFile, "remove", lambda _: None)
@@ -320,7 +320,7 @@ def test_a_full_disk_keeps_the_buckets_of_a_shuffle(
     monkeypatch.chdir(tmp_path)
     whole = tmp_path / "whole" / "made.viri"
     whole.parent.mkdir()
-    shuffle(open_sources(games[:1]), target_of(whole), whole, 0, 1 << 30)
+    shuffle(open_sources(games[:1]), target_from_name(whole), whole, 0, 1 << 30)
     monkeypatch.setattr(shuffling, "_limits", lambda _memory, threads: (5_000, threads))
     with monkeypatch.context() as patch:
         patch.setattr(os, "pwrite", FullDisk(60).write)
@@ -336,8 +336,8 @@ def test_a_conversion_to_binpack_fills_its_chunks_on_any_number_of_threads(
 ) -> None:
     monkeypatch.setattr(output, "FULL_CHUNK", 5000)
     one, four = tmp_path / "one.binpack", tmp_path / "four.binpack"
-    convert(open_sources(games), target_of(one), one, 1)
-    convert(open_sources(games), target_of(four), four, 4)
+    convert(open_sources(games), target_from_name(one), one, 1)
+    convert(open_sources(games), target_from_name(four), four, 4)
     assert one.read_bytes() == four.read_bytes()
     file = BinpackFile(one)
     assert file.num_chunks > 3
@@ -352,13 +352,13 @@ def test_a_shuffle_goes_on_with_its_buckets(
     monkeypatch.setattr(shuffling, "BLOCK", block)
     files = [games[0], games[2]]
     whole, made = tmp_path / f"whole.{ending}", tmp_path / f"made.{ending}"
-    entries = shuffle(open_sources(files), target_of(whole), whole, 5, 1 << 30, 2)
+    entries = shuffle(open_sources(files), target_from_name(whole), whole, 5, 1 << 30, 2)
     monkeypatch.setattr(shuffling, "_limits", lambda _memory, threads: (held, threads))
     sizes: list[int] = []
     while not made.exists():
         stop = partial(stop_at, 5 + 2 * len(sizes), itertools.count(1))
         try:
-            made_entries = shuffle(open_sources(files), target_of(made), made, 5, 1 << 30, 1, stop)
+            made_entries = shuffle(open_sources(files), target_from_name(made), made, 5, 1 << 30, 1, stop)
         except InterruptedBySignalError:
             part = tmp_path / f"made.{ending}.part"
             sizes.append(part.stat().st_size if part.exists() else 0)
@@ -372,6 +372,6 @@ def test_a_shuffle_goes_on_with_its_buckets(
 
 
 def test_draws_begin_anywhere() -> None:
-    whole = Draws(3).next(50)
+    whole = RandomKeys(3).next(50)
     for first in range(12):
-        assert (Draws(3, first).next(20) == whole[first : first + 20]).all()
+        assert (RandomKeys(3, first).next(20) == whole[first : first + 20]).all()

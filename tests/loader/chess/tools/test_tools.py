@@ -19,16 +19,16 @@ import pytest
 
 from loader.chess.positions import output as outputs
 from loader.chess.positions.entry import NO_SCORE
-from loader.chess.positions.format import Target, named_format, target_of
-from loader.chess.positions.input import all_units, open_sources
+from loader.chess.positions.format import Target, named_format, target_from_name
+from loader.chess.positions.input import open_sources, read_all_units
 from loader.chess.positions.inputs import entries
-from loader.chess.positions.units import FIRST, UnitBlock, begins_of_games, joined
+from loader.chess.positions.units import START_OF_FILE, UnitBlock, concatenate, find_game_starts
 from loader.chess.tools import shuffle as shuffling
-from loader.chess.tools.convert import change_of, convert, first_units, sampled_units
-from loader.chess.tools.external_sort.nameless_file import NamelessFile
-from loader.chess.tools.external_sort.spill import Buckets, Spill, by_draw
+from loader.chess.tools.convert import check_conversion, convert, read_first_units, sample_units
+from loader.chess.tools.external_sort.spill import Buckets, Spill, sort_by_draw
+from loader.chess.tools.external_sort.unnamed_file import UnnamedFile
 from loader.chess.tools.shuffle import shuffle
-from loader.chess.tools.split import part_paths, split
+from loader.chess.tools.split import split, split_paths
 from loader.cli.amounts import parse_bytes, parse_share
 from loader.errors import DataError, UsageError
 from tests.loader.chess.formats.test_vectors import CONVERSIONS, EN_PASSANT_IF_TAKEN, vector
@@ -56,7 +56,7 @@ def ended(process: subprocess.Popen[Any]) -> bool:
 def units_in(path: Path) -> list[bytes]:
     """A file's records, lines, games or chains."""
     (source,) = open_sources([path])
-    block = joined(list(all_units([source], source.format, 1)))
+    block = concatenate(list(read_all_units([source], source.format, 1)))
     return [bytes(block.bytes[begin:end]) for begin, end in zip(block.begins, block.ends, strict=True)]
 
 
@@ -110,7 +110,7 @@ def test_chunks_of_binpack_end_with_the_first_chain_behind_a_mebibyte(
     assert made.read_bytes() == VALIDATION.read_bytes()
     monkeypatch.setattr(outputs, "FULL_CHUNK", 5000)
     small = tmp_path / "small.binpack"
-    convert(open_sources([VALIDATION]), target_of(small), small)
+    convert(open_sources([VALIDATION]), target_from_name(small), small)
     assert units_in(small) == units_in(VALIDATION)
     file = BinpackFile(small)
     sizes = [file.chunk(chunk)[1] for chunk in range(file.num_chunks)]
@@ -128,7 +128,7 @@ def test_what_is_lost_is_named_and_refused(
     assert not list(tmp_path.iterdir())
     assert run("convert", files["viriformat"], "-o", made, "--lossy") == 0
     assert "left out, marlinformat has no room for it: move" in capsys.readouterr().err
-    change = change_of(open_sources([files["bulletformat"]]), named_format("text"), lossy=False)
+    change = check_conversion(open_sources([files["bulletformat"]]), named_format("text"), lossy=False)
     assert change.lost == []
     assert "castling rights" in change.made_up
 
@@ -183,7 +183,7 @@ def test_damage_ends_a_tool_with_file_and_offset_and_leaves_nothing(
     cut = tmp_path / "cut.binpack"
     cut.write_bytes(VALIDATION.read_bytes() + b"BINP\0")
     with pytest.raises(DataError, match="offset 38313"):
-        convert(open_sources([cut]), target_of(tmp_path / "made.viri"), tmp_path / "made.viri")
+        convert(open_sources([cut]), target_from_name(tmp_path / "made.viri"), tmp_path / "made.viri")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["cut.binpack", "damaged.viri"]
 
 
@@ -193,8 +193,8 @@ def test_a_signal_ends_the_work_and_leaves_nothing(tmp_path: Path, files: dict[s
 
     made = tmp_path / "made.viri"
     for work in (
-        lambda: convert(open_sources([files["viriformat"]]), target_of(made), made, 1, tick),
-        lambda: shuffle(open_sources([files["viriformat"]]), target_of(made), made, 1, 1 << 33, 1, tick),
+        lambda: convert(open_sources([files["viriformat"]]), target_from_name(made), made, 1, tick),
+        lambda: shuffle(open_sources([files["viriformat"]]), target_from_name(made), made, 1, 1 << 33, 1, tick),
     ):
         with pytest.raises(KeyboardInterrupt):
             work()
@@ -209,7 +209,7 @@ def test_no_game_is_on_both_sides_of_a_split(name: str, files: dict[str, Path], 
     path = tmp_path / files[name].name
     path.write_bytes(files[name].read_bytes())
     assert run("split", path, "--validation", "25%", "--seed", "1", "--threads", "2") == 0
-    train, validation = (units_in(part) for part in part_paths(path, None))
+    train, validation = (units_in(part) for part in split_paths(path, None))
     whole = units_in(path)
     assert len(train) > len(validation) > 0
     places = {unit: i for i, unit in enumerate(whole)}
@@ -227,14 +227,14 @@ def test_a_game_in_several_parts_stays_on_one_side(
     assert run("filter", files["viriformat"], "-o", parts, "--random-skip", "0.5", "--keep-no-score") == 0
     assert run("convert", parts, "-o", viri) == 0
     (whole,) = open_sources([files["viriformat"]])
-    games = int(sum(len(block) for block in all_units([whole], whole.format, 1)))
+    games = int(sum(len(block) for block in read_all_units([whole], whole.format, 1)))
     for path in (parts, viri):
         assert run("split", path, "--validation", "0.5", "--seed", "2") == 0
         assert "may be on both sides" not in capsys.readouterr().err
-        sides = [Counter(units_in(part)) for part in part_paths(path, None)]
+        sides = [Counter(units_in(part)) for part in split_paths(path, None)]
         (source,) = open_sources([path])
-        (block,) = all_units([source], source.format, 1)
-        new, _ = begins_of_games(source.format, block, FIRST)
+        (block,) = read_all_units([source], source.format, 1)
+        new, _ = find_game_starts(source.format, block, START_OF_FILE)
         assert games * 0.9 <= new.sum() <= games < len(block) / 5
         units = [bytes(block.bytes[begin:end]) for begin, end in zip(block.begins, block.ends, strict=True)]
         for game in np.split(np.arange(len(block)), np.flatnonzero(new)[1:]):
@@ -250,7 +250,7 @@ def test_a_split_is_a_function_of_its_seed(files: dict[str, Path], tmp_path: Pat
     for i, (seed, threads) in enumerate(((1, 1), (1, 4), (2, 1))):
         folder = tmp_path / str(i)
         folder.mkdir()
-        paths = part_paths(source.path, folder)
+        paths = split_paths(source.path, folder)
         split(source, Target(source.format), paths, 0.3, seed, threads)
         made[i] = [path.read_bytes() for path in paths]
     assert made[0] == made[1] != made[2]
@@ -264,7 +264,7 @@ def shuffled(path: Path, made: Path, seed: int, held: int | None = None, threads
     with pytest.MonkeyPatch.context() as patch:
         if held is not None:
             patch.setattr(shuffling, "_limits", lambda *_: (held, threads))
-        shuffle(open_sources([path]), target_of(made), made, seed, 4 << 30, threads)
+        shuffle(open_sources([path]), target_from_name(made), made, seed, 4 << 30, threads)
     units = units_in(made)
     made.unlink()
     return units
@@ -301,13 +301,13 @@ def test_places_of_a_shuffle_are_uniform(name: str, bins: int, files: dict[str, 
 def test_equal_draws_keep_the_order_of_the_input(tmp_path: Path) -> None:
     data = np.arange(40, dtype=np.uint8)
     block = UnitBlock(data, np.arange(1, 41, dtype=np.uint64), np.ones(40, np.uint32))
-    with NamelessFile(tmp_path) as file:
+    with UnnamedFile(tmp_path) as file:
         spill = Spill(file)
         for begin in (0, 20):
             draws = np.full(20, 7 << 56, np.uint64)
-            spill.add(Buckets.of_blocks([(block.part(begin, begin + 20), draws)], 56))
+            spill.add(Buckets.of_blocks([(block.slice(begin, begin + 20), draws)], 56))
         assert [bucket for bucket in range(256) if spill.size(bucket)] == [7]
-        assert b"".join(bytes(part.bytes) for part in by_draw(spill.read(7))) == bytes(data)
+        assert b"".join(bytes(part.bytes) for part in sort_by_draw(spill.read(7))) == bytes(data)
     assert not list(tmp_path.iterdir())
 
 
@@ -345,13 +345,13 @@ def test_a_sample_is_drawn_from_all_alike(files: dict[str, Path]) -> None:
     places = {unit: i for i, unit in enumerate(units)}
     counts = np.zeros(10)
     for seed in range(20):
-        block = sampled_units(sources, kind, 100, seed, threads=2)
+        block = sample_units(sources, kind, 100, seed, threads=2)
         drawn = [places[bytes(block.bytes[b:e])] for b, e in zip(block.begins, block.ends, strict=True)]
         assert drawn == sorted(drawn)
         assert len(set(drawn)) == 100
         counts += np.bincount(np.array(drawn) * 10 // len(units), minlength=10)
     assert float(((counts - 200) ** 2 / 200).sum()) < 9 + 4 * 18**0.5
-    assert len(sampled_units(sources, kind, 10**6, 1)) == len(units)
+    assert len(sample_units(sources, kind, 10**6, 1)) == len(units)
 
 
 def test_head_and_count_take_whole_games(
@@ -360,7 +360,7 @@ def test_head_and_count_take_whole_games(
     made = tmp_path / "head.viri"
     assert run("head", files["viriformat"], "-n", "3", "-o", made) == 0
     assert units_in(made) == units_in(files["viriformat"])[:3]
-    assert sum(len(block) for block in first_units(open_sources([VALIDATION]), named_format("binpack"), 7)) == 7
+    assert sum(len(block) for block in read_first_units(open_sources([VALIDATION]), named_format("binpack"), 7)) == 7
     capsys.readouterr()
     assert run("count", VALIDATION, made) == 0
     out = capsys.readouterr().out.splitlines()

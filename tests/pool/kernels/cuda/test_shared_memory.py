@@ -15,7 +15,7 @@ from pool.device.cuda_memory import CudaMemory
 from pool.device.installation import mps_serves
 from pool.device.memory import out_of_memory
 from pool.device.proof import Setup
-from pool.device.shared_memory import Exported
+from pool.device.shared_memory import MemoryHandle
 
 UNIT = 1 << 21
 DEVICE = torch.device("cuda:1")
@@ -125,7 +125,7 @@ def test_it_serves_the_exchange_and_says_what_a_proof_of_it_holds_for(monkeypatc
         monkeypatch.setattr(shared_memory, "driver_version", lambda version=version: version)
         assert found.setup(DEVICE) == Setup("A100", driver, mps_serves())
     exported = found.export(found.allocate(DEVICE, 5))
-    assert exported == Exported(exported.fd, 0, 5)
+    assert exported == MemoryHandle(exported.fd, 0, 5)
     assert found.open(DEVICE, exported).nbytes == 5
     shared_memory.shared_memory_of.cache_clear()
 

@@ -18,7 +18,7 @@ from pool.tasks.chess import fused_layers
 from pool.tasks.chess.perspective.config import LossConfig
 from pool.tasks.chess.perspective.config import ModelConfig as LadderConfig
 from pool.tasks.chess.perspective.model import PerspectiveModel
-from pool.tasks.chess.perspective.shape import shape_of
+from pool.tasks.chess.perspective.shape import make_shape
 from pool.tasks.chess.perspective.task import PerspectiveTask
 from pool.tasks.chess.stockfish.config import ModelConfig
 from pool.tasks.chess.stockfish.model import StockfishModel
@@ -83,7 +83,7 @@ def model_of(form: str, width: int) -> Model:
             model.psqt = SparseLinear(768, 8, bias=False)
         layer = model.transformer
     else:
-        model = PerspectiveModel(shape_of(LadderConfig(**{**DENSE[form], "width": width})), "fused_first_layer")
+        model = PerspectiveModel(make_shape(LadderConfig(**{**DENSE[form], "width": width})), "fused_first_layer")
         layer = model.l0
     scale_up(model)
     if form.endswith("cut"):
@@ -126,13 +126,13 @@ def results(model: Model, batch: TensorBatch) -> dict[str, Tensor]:
 def uses(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """One entry for each use of the pass along the plan."""
     found: list[str] = []
-    inner = fused_layers.outputs_of_bags
+    inner = fused_layers.first_layer_outputs
 
     def counted(*arguments: Any) -> Tensor:
         found.append("used")
         return inner(*arguments)
 
-    monkeypatch.setattr(fused_layers, "outputs_of_bags", counted)
+    monkeypatch.setattr(fused_layers, "first_layer_outputs", counted)
     return found
 
 

@@ -15,7 +15,7 @@ from pool.nn.batch import SparseInput, TensorBatch
 from pool.tasks.chess import fused_layers
 from pool.tasks.chess.perspective.config import ModelConfig as LadderConfig
 from pool.tasks.chess.perspective.model import PerspectiveModel
-from pool.tasks.chess.perspective.shape import shape_of
+from pool.tasks.chess.perspective.shape import make_shape
 from pool.tasks.chess.quantization import Rounding
 from pool.tasks.chess.stockfish import create_task
 from pool.tasks.chess.stockfish.config import ModelConfig
@@ -95,7 +95,7 @@ def model_of(form: str, width: int) -> Model:
         model = stockfish(width, version=name, **more)
     else:
         torch.manual_seed(0)
-        shape = shape_of(LadderConfig(**{**LADDER[name], "width": width}))
+        shape = make_shape(LadderConfig(**{**LADDER[name], "width": width}))
         model = PerspectiveModel(shape, rules={"l0w": Rounding(255, np.int16)}, **more)
         scale_up(model)
     if form in CUT:
@@ -228,17 +228,17 @@ def test_gradients_agree_with_finite_differences(level: str) -> None:
     model = stockfish(16)
     torch.manual_seed(3)
     borders = (0, 2, 4, 6, 8, 10, 12, 14, 16)
-    parameters = [parameter.detach().requires_grad_() for parameter in model.stacks.parameters_in_effect()]
+    parameters = [parameter.detach().requires_grad_() for parameter in model.stacks.effective_parameters()]
     accumulated = (torch.rand(32, 16) * 0.6 + 0.2).requires_grad_()
     given = [accumulated, *parameters]
     directions = [torch.randn_like(tensor) for tensor in given]
-    out = fused_layers.outputs(model.stacks.form, accumulated, parameters, borders)
+    out = fused_layers.outputs(model.stacks.spec, accumulated, parameters, borders)
     found = torch.autograd.grad([out], given, [torch.ones_like(out)])
     slope = sum((gradient * direction).sum().item() for gradient, direction in zip(found, directions, strict=True))
 
     def total(step: float) -> float:
         moved = [(tensor + step * direction).detach() for tensor, direction in zip(given, directions, strict=True)]
-        return fused_layers.outputs(model.stacks.form, moved[0], moved[1:], borders).double().sum().item()
+        return fused_layers.outputs(model.stacks.spec, moved[0], moved[1:], borders).double().sum().item()
 
     step = 2e-4
     assert (total(step) - total(-step)) / (2 * step) == pytest.approx(slope, rel=0.02, abs=0.05)
@@ -264,7 +264,7 @@ def test_the_plain_path_serves_where_it_is_asked_for_and_other_dtypes(
     wanted = stockfish(16)(batch).item()
     monkeypatch.setattr(fused_layers, "outputs", None)
     assert model(batch).item() == pytest.approx(wanted, rel=1e-5)
-    ladder = PerspectiveModel(shape_of(LadderConfig(**RUNGS["buckets"])), kernels).to(dtype)
+    ladder = PerspectiveModel(make_shape(LadderConfig(**RUNGS["buckets"])), kernels).to(dtype)
     outputs(ladder, torch.rand(2, 32, dtype=dtype), (0, 1, 1, 1, 1, 1, 1, 1, 1))
 
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pool import _native
-from pool.tasks.chess.integer_layers import of_its_bucket, products, sums_int16, sums_int32
-from pool.tasks.chess.positions import Bags, Block
+from pool.tasks.chess.integer_layers import evaluate_used_buckets, products, sum_rows_int16, sum_rows_int32
+from pool.tasks.chess.positions import Bags, PositionBatch
 
 THREE = np.zeros(3, np.uint32)
 
@@ -33,8 +33,8 @@ def sides(rng: np.random.Generator, count: int, features: int, *, game: bool) ->
     return taken
 
 
-def block(own: list[Any], opponent: list[Any]) -> Block:
-    return Block(bags(own), bags(opponent), np.zeros(len(own), np.int64))
+def block(own: list[Any], opponent: list[Any]) -> PositionBatch:
+    return PositionBatch(bags(own), bags(opponent), np.zeros(len(own), np.int64))
 
 
 def bags(side: list[Any]) -> Bags:
@@ -69,7 +69,7 @@ def test_sums_of_rows_wrap_and_features_of_no_table_count_nothing(
     expected = [[start.astype(np.int64) + whole[active].sum(axis=0) for active in side] for side in features]
     kind = np.int32 if of_int32 else np.int16
     both = block(*features)
-    got = sums_int32(tables, both, threads) if of_int32 else sums_int16(tables, start, both, threads)
+    got = sum_rows_int32(tables, both, threads) if of_int32 else sum_rows_int16(tables, start, both, threads)
     assert got.dtype == kind
     assert np.array_equal(got, np.array(expected, np.int64).reshape(2, count, columns).astype(kind))
 
@@ -94,8 +94,8 @@ def test_products_are_those_of_matrices_modulo_2_to_the_32(
     whole = np.einsum("bni,boi->bno", np.broadcast_to(inputs, (2, samples, depth)).astype(object), weight)
     for start in (None, bias):
         expected = whole if start is None else whole + start[:, None]
-        wrapped = (np.asarray(expected) % (1 << 32)).astype(np.uint32).astype(np.int32)
-        assert np.array_equal(products(inputs, weight, start), wrapped)
+        wrap_int32 = (np.asarray(expected) % (1 << 32)).astype(np.uint32).astype(np.int32)
+        assert np.array_equal(products(inputs, weight, start), wrap_int32)
 
 
 def test_each_position_is_asked_of_its_bucket_alone() -> None:
@@ -107,9 +107,9 @@ def test_each_position_is_asked_of_its_bucket_alone() -> None:
         asked.append((inputs.tolist(), one))
         return inputs[:, one]
 
-    assert of_its_bucket(bucket, values, of).tolist() == [3, 4, 11, 13]
+    assert evaluate_used_buckets(bucket, values, of).tolist() == [3, 4, 11, 13]
     assert [one for _, one in asked] == [slice(0, 1), slice(1, 2), slice(3, 4)]
-    assert of_its_bucket(bucket[:0], values[:0], of).tolist() == []
+    assert evaluate_used_buckets(bucket[:0], values[:0], of).tolist() == []
 
 
 @pytest.mark.parametrize(

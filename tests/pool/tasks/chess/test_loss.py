@@ -15,8 +15,8 @@ from pool.config.load import parse_config
 from pool.errors import ConfigError
 from pool.task.task import Progress
 from pool.tasks.chess.training.config import LossConfig
-from pool.tasks.chess.training.loss import mean_loss, probability, remapped
-from pool.tasks.chess.training.score_share import scheduled
+from pool.tasks.chess.training.loss import mean_loss, replace_mate_scores, win_probability
+from pool.tasks.chess.training.score_share import lambda_at
 from tests.support.paths import DATA
 
 RECIPE = json.loads((DATA / "recipe/settings.json").read_text())  # by nnue-pytorch's names
@@ -35,8 +35,8 @@ def test_probabilities_and_losses_are_those_of_the_reference() -> None:
         output = torch.tensor([net / 600], dtype=torch.float64)
         wanted = torch.tensor([int(score)], dtype=torch.int16)
         result = torch.tensor([int(2 * outcome - 1)], dtype=torch.int8)
-        assert probability(output * 600, 270, 340).item() == pytest.approx(qf, abs=1e-11)
-        assert probability(wanted.double(), 270, 380).item() == pytest.approx(pf, abs=1e-11)
+        assert win_probability(output * 600, 270, 340).item() == pytest.approx(qf, abs=1e-11)
+        assert win_probability(wanted.double(), 270, 380).item() == pytest.approx(pf, abs=1e-11)
         found = mean_loss(output, wanted, result, config, weight)
         assert found.item() == pytest.approx(loss, rel=1e-9, abs=1e-13)
         single = mean_loss(output.float(), wanted, result, config, weight)
@@ -56,10 +56,14 @@ def test_what_is_missing_has_no_share_of_the_target(settings: dict[str, Any]) ->
     config, output = LossConfig(**settings), torch.linspace(-1, 1, 5, dtype=torch.float64)
     score, result = torch.tensor([-300, 0, 31800, 40, 1], dtype=torch.int16), torch.tensor([1, 0, -1, 0, 1])
     for share in (0.0, 0.3, 1.0, torch.linspace(0, 1, 5, dtype=torch.float64)):
-        by_score = mean_loss(output, remapped(score, config), torch.full((5,), -128, dtype=torch.int8), config, share)
-        assert by_score.item() == pytest.approx(mean_loss(output, remapped(score, config), result, config, 1.0).item())
+        by_score = mean_loss(
+            output, replace_mate_scores(score, config), torch.full((5,), -128, dtype=torch.int8), config, share
+        )
+        assert by_score.item() == pytest.approx(
+            mean_loss(output, replace_mate_scores(score, config), result, config, 1.0).item()
+        )
     for share in (0.0, 0.3, 1.0):
-        marked = remapped(torch.full((5,), 32002, dtype=torch.int16), config)
+        marked = replace_mate_scores(torch.full((5,), 32002, dtype=torch.int16), config)
         by_result = mean_loss(output, marked, result, config, share)
         for other in range(5):  # no score of a sample counts, but for its weight
             lone = LossConfig(**{**settings, "weight_boost": 0.0})
@@ -71,13 +75,13 @@ def test_what_is_missing_has_no_share_of_the_target(settings: dict[str, Any]) ->
 
 def test_without_offsets_the_probability_is_one_logistic_curve() -> None:
     score = torch.linspace(-1000, 1000, 41, dtype=torch.float64)
-    assert torch.allclose(probability(score, 0.0, 361.0), torch.sigmoid(score / 361))
+    assert torch.allclose(win_probability(score, 0.0, 361.0), torch.sigmoid(score / 361))
 
 
 def lambdas(loss: dict[str, Any], steps: Sequence[int], total: int) -> list[float]:
     config = parse_config({"task": "stockfish", "loss": loss}, "test").loss
     assert isinstance(config, LossConfig)
-    return [scheduled(config, Progress(step, total)).base for step in steps]
+    return [lambda_at(config, Progress(step, total)).base for step in steps]
 
 
 def test_lambda_moves_linearly_from_start_to_end() -> None:
@@ -127,10 +131,10 @@ def test_lambda_is_that_of_the_recipes_of_2026(name: str) -> None:
 def test_scores_of_mates_are_remapped() -> None:
     """The values of recipe-2026.md c; scores of tablebases, up to 31753, are no mates."""
     score = torch.tensor([32000, 31999, 31950, -31999, 31755, 31754, -31753, 5, 0, 32001], dtype=torch.int16)
-    found = remapped(score, LossConfig(mate_base=4000.0))
+    found = replace_mate_scores(score, LossConfig(mate_base=4000.0))
     expected = [8000, 7400, 4001.18, -7400, 4000, 31754, -31753, 5, 0, 8000]
     assert found.tolist() == pytest.approx(expected, rel=1e-6)
-    assert remapped(score, LossConfig()) is score
+    assert replace_mate_scores(score, LossConfig()) is score
 
 
 @pytest.mark.parametrize("name", [name for name in RECIPE["loss"] if name != "all"])
@@ -144,7 +148,7 @@ def test_losses_and_slopes_are_those_of_the_recipes_of_2026(name: str) -> None:
     config = LossConfig.model_validate({names[key]: float(value) for key, value in settings.items()})
     for row in recipe_rows("loss"):
         output = torch.tensor([float(row["prediction"]) / 600], dtype=torch.float64, requires_grad=True)
-        score = remapped(torch.tensor([int(row["score"])]), config)
+        score = replace_mate_scores(torch.tensor([int(row["score"])]), config)
         result = torch.tensor([2 * float(row["result"]) - 1], dtype=torch.float64)
         loss = mean_loss(output, score, result, config, float(row["lambda"]))
         loss.backward()
@@ -187,7 +191,7 @@ def test_a_member_has_its_own_schedule_of_lambda() -> None:
     members = [{"loss": {"lambda_parts": [{"start": 0.5}]}}, {"loss": {"lambda_end": 0.5}}, {}]
     config = parse_config({"task": "stockfish", "ensemble": {"member": members}}, "test")
     losses = [member.loss for member in config.members]
-    assert [scheduled(cast(LossConfig, loss), Progress(100, 100)).base for loss in losses] == [0.5, 0.5, 1.0]
+    assert [lambda_at(cast(LossConfig, loss), Progress(100, 100)).base for loss in losses] == [0.5, 0.5, 1.0]
     again = parse_config(json.loads(config.model_dump_json()), "config.json")
     assert [m.model_dump() for m in again.members] == [m.model_dump() for m in config.members]
 

@@ -13,7 +13,7 @@ import pytest
 
 from pool.errors import ConfigError
 from pool.tasks.chess.pair_order import BLOCK, find_order
-from pool.tasks.chess.positions import Inputs, Position, read_fen, sampled_positions
+from pool.tasks.chess.positions import Inputs, Position, read_fen, read_positions
 from pool.tasks.chess.proof import probe_fens
 from tests.support.paths import VALIDATION
 
@@ -89,7 +89,7 @@ def test_what_can_not_be_ordered_is_refused(pairs: int, count: int, said: str) -
 def test_positions_are_those_of_data_and_of_lists(tmp_path: Path) -> None:
     fens = list(probe_fens(5))
     (tmp_path / "x.epd").write_text("\n".join(fens))
-    found = sampled_positions([str(tmp_path / "*.epd"), str(VALIDATION)], INPUTS, "--permute", most=700)
+    found = read_positions([str(tmp_path / "*.epd"), str(VALIDATION)], INPUTS, "--permute", most=700)
     assert len(found) == 700
     assert [one.own.tolist() for one in found[:5]] == [read_fen(fen, INPUTS).own.tolist() for fen in fens]
     assert len({tuple(one.own.tolist()) for one in found}) > 600
@@ -104,4 +104,4 @@ def test_files_without_positions_are_named(make: str | None, said: str, tmp_path
     if make is not None:
         (tmp_path / "x.epd").write_text(make)
     with pytest.raises((ConfigError, ValueError), match=said):
-        sampled_positions([str(tmp_path / "x.epd")], INPUTS, "--permute")
+        read_positions([str(tmp_path / "x.epd")], INPUTS, "--permute")

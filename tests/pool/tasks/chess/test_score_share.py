@@ -15,7 +15,7 @@ from pool.task.task import Progress
 from pool.tasks.chess.training import score_share as module
 from pool.tasks.chess.training.config import LambdaJitter, LambdaPart, LossConfig
 from pool.tasks.chess.training.loss import mean_loss
-from pool.tasks.chess.training.score_share import autoregressive, score_share, walk
+from pool.tasks.chess.training.score_share import autoregressive, lambda_noise, score_share
 
 SAMPLES = torch.zeros(1000)
 CPU = torch.device("cpu")
@@ -32,15 +32,15 @@ def drawn(config: LossConfig, step: int, batch: int = 0, seed: int = 1) -> Any:
 
 def test_the_walk_is_a_function_of_seed_and_step() -> None:
     steps = [0, 1, 1023, 1024, 5000]
-    wanted = [walk(7, step, 0.9) for step in steps]
-    module._walk.cache_clear()
-    assert [walk(7, step, 0.9) for step in reversed(steps)] == wanted[::-1]
-    assert len({walk(seed, 5, 0.9) for seed in range(10)}) == 10
+    wanted = [lambda_noise(7, step, 0.9) for step in steps]
+    module._cached_noise.cache_clear()
+    assert [lambda_noise(7, step, 0.9) for step in reversed(steps)] == wanted[::-1]
+    assert len({lambda_noise(seed, 5, 0.9) for seed in range(10)}) == 10
 
 
 def test_the_walk_keeps_its_deviation() -> None:
     """Of 0.99 over 200,000 steps: that it is 1, and what is left of a number 100 steps later."""
-    values = torch.tensor([walk(3, step, 0.99) for step in range(200_000)], dtype=torch.float64)
+    values = torch.tensor([lambda_noise(3, step, 0.99) for step in range(200_000)], dtype=torch.float64)
     assert values.mean().abs() < 0.1
     assert 0.9 < values.std() < 1.1
     later = (values[:-100] * values[100:]).mean() / values.square().mean()
@@ -124,7 +124,9 @@ def test_lambda_is_the_peers(shared_data: Path, monkeypatch: pytest.MonkeyPatch)
         config, total = of_peer(cases[line["case"]]["settings"], cases[line["case"]]["max_steps"])
         jitter, step = config.lambda_jitter, int(line["step"])
         wanted = torch.tensor([float(number) for number in line["lambda"].split(",")], dtype=torch.float64)
-        monkeypatch.setattr(module, "walk", lambda *_, now=line, by=jitter: float(now["jitter_after"]) / by.step)
+        monkeypatch.setattr(
+            module, "lambda_noise", lambda *_, now=line, by=jitter: float(now["jitter_after"]) / by.step
+        )
         samples = line["normals_of_samples"] or ",".join("0" for _ in wanted)
         normals = torch.tensor([float(number) for number in samples.split(",")], dtype=torch.float64)
         monkeypatch.setattr(torch, "randn_like", lambda _, now=normals: now.clone())

@@ -17,7 +17,7 @@ from pool.errors import ConfigError
 from pool.nn.batch import SparseInput, TensorBatch
 from pool.nn.sparse_linear import SparseLinear
 from pool.tasks.chess import perspective, stockfish
-from pool.tasks.chess.perspective.export_list import export_list
+from pool.tasks.chess.perspective.export_list import list_exported_tensors
 from pool.tasks.chess.perspective.quantization import roundings as perspective_roundings
 from pool.tasks.chess.stockfish.quantization import roundings
 from pool.tasks.chess.training.fake_quantization import rounded
@@ -122,7 +122,7 @@ def test_perspective_networks(shape: dict[str, Any], fake: list[str]) -> None:
             rows[:real] += rows[real + torch.from_numpy(model.shape.virtual_rows())]
             rows[real:] = 0
         if fake:
-            rules = perspective_roundings(export_list(config, model.shape))
+            rules = perspective_roundings(list_exported_tensors(config, model.shape))
             rows.copy_(rounded(rows, rules["l0w"]))
             assert other.l0.bias is not None
             other.l0.bias.copy_(rounded(other.l0.bias, rules["l0b"]))

@@ -9,7 +9,7 @@ import pytest
 
 from loader import _native
 from loader.chess.positions.entry import NO_SCORE, entry_of
-from loader.chess.positions.file import fault_behind
+from loader.chess.positions.file import fault_of_walk
 
 # For each setting what a comment behind a move of Black is: a score of its player; `behind`, White's score of the
 # position behind the move; `none` and why; `damage`. "=": as if nothing is set.
@@ -50,7 +50,7 @@ class Game:
         walk = _native.ChunkWalk(_native.hold_entries(codec_of(setting), Path("x.pgn"), text, 0, 0), 0)
         self.scores = [entry_of(line).score for line in walk.lines(99).decode().splitlines()]
         self.reasons = dict(walk.unscored)
-        fault = fault_behind(walk)
+        fault = fault_of_walk(walk)
         self.fault = None if fault is None else fault[1]
 
 

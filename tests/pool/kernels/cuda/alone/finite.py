@@ -40,8 +40,8 @@ def test_what_rounding_makes_infinite_is_found(kernels: bool, request: pytest.Fi
     numbers = np.array([sign | each for each in bits for sign in (0, 1 << 31)], np.uint32).view(np.float32)
     outcomes = Outcomes(DEVICE, 64)
     flags: list[Tensor] = []
-    outcomes.begin()
-    outcomes.begin_batch()
+    outcomes.start_group()
+    outcomes.start_batch()
     for number in numbers:
         tensor = torch.tensor([0.0, float(number)])
         flags += [outcomes.check(tensor), outcomes.check(tensor, torch.bfloat16)]
@@ -66,9 +66,9 @@ def test_flags_are_each_batchs_own(cpu: CpuLauncher) -> None:
     sound, broken = torch.ones(40), torch.tensor([1.0, torch.inf])
     for _ in range(2):  # groups
         flags: list[Tensor] = []
-        outcomes.begin()
+        outcomes.start_group()
         for gradients in ((sound, sound), (sound, broken), (broken, sound)):
-            outcomes.begin_batch()
+            outcomes.start_batch()
             flags += map(outcomes.check, gradients)
         found = read(outcomes, torch.tensor([0.5, 0.25, torch.nan]), flags)
         assert found[1] == [True, True, True, False, False, True]
@@ -79,8 +79,8 @@ def test_flags_are_each_batchs_own(cpu: CpuLauncher) -> None:
 
 def test_other_types_are_torchs(cpu: CpuLauncher) -> None:
     outcomes = Outcomes(DEVICE, 12)
-    outcomes.begin()
-    outcomes.begin_batch()
+    outcomes.start_group()
+    outcomes.start_batch()
     gradients = (torch.ones(3), torch.tensor([torch.nan]), torch.tensor([torch.inf]).double(), torch.ones(2).bfloat16())
     flags = [outcomes.check(gradient) for gradient in gradients]
     assert read(outcomes, torch.tensor([0.1], dtype=torch.float64), flags) == ([0.1], [True, False, False, True])
@@ -90,7 +90,7 @@ def test_other_types_are_torchs(cpu: CpuLauncher) -> None:
 
 def test_without_kernels_torchs_operations_serve() -> None:
     outcomes = Outcomes(DEVICE, 12)
-    outcomes.begin()
-    outcomes.begin_batch()
+    outcomes.start_group()
+    outcomes.start_batch()
     flags = [outcomes.check(torch.ones(3)), outcomes.check(torch.tensor([torch.nan]))]
     assert read(outcomes, torch.tensor([0.5]), flags) == ([0.5], [True, False])

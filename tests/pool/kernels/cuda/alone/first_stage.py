@@ -15,7 +15,7 @@ from pool.kernels.cuda import sparse as kernels
 from pool.nn.batch import SparseInput
 from pool.tasks.chess.cuda.first_stage import NOT_CUT, Activation, Cut, WriteGradient, fused_first_stage
 from pool.tasks.chess.stockfish.versions import VERSIONS
-from pool.tasks.chess.training.fake_quantization import floored
+from pool.tasks.chess.training.fake_quantization import fake_floor
 from tests.pool.kernels import reference
 from tests.pool.kernels.cuda.on_cpu import CpuLauncher
 from tests.pool.kernels.sparse_inputs import input_of, random_input
@@ -186,7 +186,7 @@ def test_it_agrees_with_the_layers_own_backward() -> None:
 def by_torch(kept: Tensor, highest: float, cut: Cut) -> Tensor:
     """As StockfishModel and PerspectiveModel do it, of sums."""
     low, high = functional.hardtanh(kept, 0.0, highest).chunk(2, dim=1)
-    return torch.cat(floored(low * high * cut.factor, cut.one).chunk(2), dim=1)
+    return torch.cat(fake_floor(low * high * cut.factor, cut.one).chunk(2), dim=1)
 
 
 @pytest.mark.usefixtures("cpu")

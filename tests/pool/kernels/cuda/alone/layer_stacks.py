@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional
 
-from pool.tasks.chess.cuda.layer_stacks import layer_stacks, serves
-from pool.tasks.chess.cuda.stack_form import Hidden, Kind, StackForm
-from pool.tasks.chess.training.fake_quantization import floored
+from pool.tasks.chess.cuda.layer_stacks import layer_stacks, supports
+from pool.tasks.chess.cuda.stack_spec import CudaStackSpec, HiddenLayer, LayerActivation
+from pool.tasks.chess.training.fake_quantization import fake_floor
 from tests.pool.kernels.cuda.on_cpu import CpuLauncher
 
 BORDERS = {
@@ -24,27 +24,42 @@ BORDERS = {
     "no samples": (0, 0, 0, 0, 0),
 }
 FORMS = {
-    "Stockfish's": StackForm((Hidden(16, 15, Kind.BOTH, 0.99), Hidden(32, 32, Kind.CRELU)), 0.98, skip=1),
-    "all activations": StackForm(
-        (Hidden(32, 30, Kind.BOTH, 1.1), Hidden(9, 7, Kind.BOTH)), 1.0, all_activations=True, skip=2
+    "Stockfish's": CudaStackSpec(
+        (HiddenLayer(16, 15, LayerActivation.BOTH, 0.99), HiddenLayer(32, 32, LayerActivation.CRELU)), 0.98, skip=1
     ),
-    "three hidden": StackForm((Hidden(5, 5, Kind.SCRELU), Hidden(33, 33, Kind.CRELU), Hidden(3, 3, Kind.SCRELU))),
-    "none hidden": StackForm(()),
+    "all activations": CudaStackSpec(
+        (HiddenLayer(32, 30, LayerActivation.BOTH, 1.1), HiddenLayer(9, 7, LayerActivation.BOTH)),
+        1.0,
+        all_activations=True,
+        skip=2,
+    ),
+    "three hidden": CudaStackSpec(
+        (
+            HiddenLayer(5, 5, LayerActivation.SCRELU),
+            HiddenLayer(33, 33, LayerActivation.CRELU),
+            HiddenLayer(3, 3, LayerActivation.SCRELU),
+        )
+    ),
+    "none hidden": CudaStackSpec(()),
 }
 CUT = {
-    "SFNNv5's": StackForm((Hidden(16, 15, Kind.BOTH), Hidden(32, 32, Kind.CRELU)), 1.0, skip=1, one=127),
-    "SFNNv16's": StackForm(
-        (Hidden(32, 30, Kind.BOTH, 0.5), Hidden(9, 7, Kind.BOTH)),
+    "SFNNv5's": CudaStackSpec(
+        (HiddenLayer(16, 15, LayerActivation.BOTH), HiddenLayer(32, 32, LayerActivation.CRELU)), 1.0, skip=1, one=127
+    ),
+    "SFNNv16's": CudaStackSpec(
+        (HiddenLayer(32, 30, LayerActivation.BOTH, 0.5), HiddenLayer(9, 7, LayerActivation.BOTH)),
         127 / 128,
         all_activations=True,
         skip=2,
         one=128,
     ),
-    "squares of what is cut": StackForm((Hidden(5, 5, Kind.SCRELU), Hidden(33, 33, Kind.CRELU)), one=64),
+    "squares of what is cut": CudaStackSpec(
+        (HiddenLayer(5, 5, LayerActivation.SCRELU), HiddenLayer(33, 33, LayerActivation.CRELU)), one=64
+    ),
 }
 
 
-def tensors(form: StackForm, borders: tuple[int, ...], inputs: int) -> dict[str, Tensor]:
+def tensors(form: CudaStackSpec, borders: tuple[int, ...], inputs: int) -> dict[str, Tensor]:
     """x, extra, parameters, and what is shared of the first layer."""
     generator = torch.Generator().manual_seed(inputs)
     buckets, made = len(borders) - 1, {"x": torch.rand(borders[-1], inputs, generator=generator)}
@@ -57,12 +72,12 @@ def tensors(form: StackForm, borders: tuple[int, ...], inputs: int) -> dict[str,
     return made
 
 
-def by_kernels(form: StackForm, borders: tuple[int, ...], given: dict[str, Tensor]) -> Tensor:
+def by_kernels(form: CudaStackSpec, borders: tuple[int, ...], given: dict[str, Tensor]) -> Tensor:
     x, extra, *parameters, weight, bias = given.values()
     return layer_stacks(form, x, extra, borders, parameters, (weight, bias))
 
 
-def by_torch(form: StackForm, borders: tuple[int, ...], given: dict[str, Tensor]) -> Tensor:
+def by_torch(form: CudaStackSpec, borders: tuple[int, ...], given: dict[str, Tensor]) -> Tensor:
     x, extra, *parameters, weight, bias = given.values()
     parameters = [parameters[0] + weight, parameters[1] + bias, *parameters[2:]]
     out = [
@@ -72,7 +87,7 @@ def by_torch(form: StackForm, borders: tuple[int, ...], given: dict[str, Tensor]
     return torch.cat(out) + extra
 
 
-def one_stack(form: StackForm, x: Tensor, parameters: list[Tensor]) -> Tensor:
+def one_stack(form: CudaStackSpec, x: Tensor, parameters: list[Tensor]) -> Tensor:
     seen, skipped = [x], torch.zeros(())
     for number, layer in enumerate(form.hidden):
         y = functional.linear(seen[-1], *parameters[2 * number : 2 * number + 2])
@@ -83,17 +98,17 @@ def one_stack(form: StackForm, x: Tensor, parameters: list[Tensor]) -> Tensor:
     return functional.linear(last, *parameters[-2:])[:, 0] + skipped
 
 
-def activated(layer: Hidden, y: Tensor, form: StackForm) -> Tensor:
-    if layer.kind == Kind.BOTH:
+def activated(layer: HiddenLayer, y: Tensor, form: CudaStackSpec) -> Tensor:
+    if layer.kind == LayerActivation.BOTH:
         y = torch.cat([y.square() * layer.square, y], dim=1)
     if form.one:
-        y = floored(y, form.one)
+        y = fake_floor(y, form.one)
     clipped = y.clamp(0, form.highest)
-    return clipped.square() if layer.kind == Kind.SCRELU else clipped
+    return clipped.square() if layer.kind == LayerActivation.SCRELU else clipped
 
 
 def results(
-    how: object, form: StackForm, borders: tuple[int, ...], made: dict[str, Tensor], dtype: torch.dtype
+    how: object, form: CudaStackSpec, borders: tuple[int, ...], made: dict[str, Tensor], dtype: torch.dtype
 ) -> dict[str, Tensor]:
     """The output, then the gradients."""
     leaves = {name: tensor.to(dtype, copy=True).requires_grad_() for name, tensor in made.items()}
@@ -108,15 +123,15 @@ def results(
 def test_forward_and_backward(name: str, case: str, inputs: int) -> None:
     form, borders = FORMS[name], BORDERS[case]
     made = tensors(form, borders, inputs)
-    assert serves(made["x"])
-    assert form.serves
+    assert supports(made["x"])
+    assert form.supports
     found = results(by_kernels, form, borders, made, torch.float32)
     wanted = results(by_torch, form, borders, made, torch.float64)
     for key, each in found.items():
         torch.testing.assert_close(each.double(), wanted[key], rtol=1e-4, atol=1e-4, msg=partial("{}: {}".format, key))
 
 
-def on_grid(form: StackForm, made: dict[str, Tensor]) -> dict[str, Tensor]:
+def on_grid(form: CudaStackSpec, made: dict[str, Tensor]) -> dict[str, Tensor]:
     """The same, rounded: a hidden layer's outputs and their squares are exact on a step, or away from one by more than
     float32 or the double's 3e-5 of a step decide."""
     rounded = {name: (tensor * 16).round() / 16 for name, tensor in made.items()}
@@ -148,12 +163,12 @@ OUTPUTS = st.one_of(st.sampled_from(ENDS), st.floats(-20, 20, width=32))
 @given(
     st.lists(OUTPUTS, min_size=8, max_size=8),
     st.sampled_from([(127.0, 1.0), (128.0, 127 / 128)]),
-    st.sampled_from(Kind),
+    st.sampled_from(LayerActivation),
 )
-def test_any_output_is_cut_as_by_torch(outputs: list[float], ends: tuple[float, float], kind: Kind) -> None:
+def test_any_output_is_cut_as_by_torch(outputs: list[float], ends: tuple[float, float], kind: LayerActivation) -> None:
     """To the bit: activations are the gradient of the last weight, and the gradients of outputs that of the bias."""
     one, highest = ends
-    form = StackForm((Hidden(8, 7, kind, 0.97),), highest, one=one)
+    form = CudaStackSpec((HiddenLayer(8, 7, kind, 0.97),), highest, one=one)
     made = tensors(form, (0, 1), 4)
     made |= {"x": torch.zeros(1, 4), "bias 0": torch.tensor([outputs]), "shared bias": torch.zeros(8)}
     found, wanted = (results(how, form, (0, 1), made, torch.float32) for how in (by_kernels, by_torch))
@@ -162,17 +177,17 @@ def test_any_output_is_cut_as_by_torch(outputs: list[float], ends: tuple[float, 
 
 
 @pytest.mark.usefixtures("cpu")
-@pytest.mark.parametrize("kind", Kind)
-def test_what_is_none_is_cut_to_none(kind: Kind) -> None:
-    form = StackForm((Hidden(2, 2, kind),), one=127)
+@pytest.mark.parametrize("kind", LayerActivation)
+def test_what_is_none_is_cut_to_none(kind: LayerActivation) -> None:
+    form = CudaStackSpec((HiddenLayer(2, 2, kind),), one=127)
     made = tensors(form, (0, 1), 4) | {"bias 0": torch.tensor([[torch.nan, 0.5]])}
     found = results(by_kernels, form, (0, 1), made, torch.float32)
     assert found["out"].isnan().all()
-    assert found["weight 1"].isnan().flatten().tolist() == [True, False] * (2 if kind == Kind.BOTH else 1)
+    assert found["weight 1"].isnan().flatten().tolist() == [True, False] * (2 if kind == LayerActivation.BOTH else 1)
 
 
 @pytest.mark.parametrize("form", [FORMS["all activations"], CUT["SFNNv16's"]])
-def test_the_same_bits_for_other_blocks_and_orders(form: StackForm, cpu: CpuLauncher) -> None:
+def test_the_same_bits_for_other_blocks_and_orders(form: CudaStackSpec, cpu: CpuLauncher) -> None:
     borders = BORDERS["several"]
     made = tensors(form, borders, 300)
 
@@ -197,8 +212,8 @@ def test_launches_grow_neither_with_buckets_nor_with_layers(name: str, cpu: CpuL
 
 @pytest.mark.usefixtures("cpu")
 def test_wide_and_deep_stacks_are_left_to_libraries() -> None:
-    wide, narrow = Hidden(65, 65, Kind.CRELU), Hidden(8, 8, Kind.CRELU)
-    assert not StackForm((wide,)).serves
-    assert StackForm((narrow,) * 4).serves
-    assert not StackForm((narrow,) * 5).serves
-    assert not serves(torch.zeros(2, 2, dtype=torch.float64))
+    wide, narrow = HiddenLayer(65, 65, LayerActivation.CRELU), HiddenLayer(8, 8, LayerActivation.CRELU)
+    assert not CudaStackSpec((wide,)).supports
+    assert CudaStackSpec((narrow,) * 4).supports
+    assert not CudaStackSpec((narrow,) * 5).supports
+    assert not supports(torch.zeros(2, 2, dtype=torch.float64))

@@ -14,7 +14,7 @@ from pool.nn.sparse_linear import SparseLinear
 from pool.tasks.chess.perspective.config import LossConfig as PerspectiveLoss
 from pool.tasks.chess.perspective.config import ModelConfig as PerspectiveConfig
 from pool.tasks.chess.perspective.model import PerspectiveModel
-from pool.tasks.chess.perspective.shape import shape_of
+from pool.tasks.chess.perspective.shape import make_shape
 from pool.tasks.chess.perspective.task import PerspectiveTask
 from pool.tasks.chess.stockfish.config import ModelConfig
 from pool.tasks.chess.stockfish.model import StockfishModel
@@ -109,7 +109,7 @@ def test_stockfishs_networks(version: Name, shared: bool, borders: tuple[int, ..
 @pytest.mark.parametrize("buckets", ["single", "material_count_8"])
 def test_perspective_networks(shape: dict[str, Any], buckets: str, cpu: CpuLauncher) -> None:
     config = PerspectiveConfig(features="chess768", king_buckets=(0,) * 64, output_buckets=buckets, **shape)
-    fused, plain = PerspectiveModel(shape_of(config)), PerspectiveModel(shape_of(config))
+    fused, plain = PerspectiveModel(make_shape(config)), PerspectiveModel(make_shape(config))
     randomised(fused)
     plain.load_state_dict(fused.state_dict())
     given = batch(BORDERS if buckets != "single" else (0, 70))
@@ -124,8 +124,8 @@ def test_perspective_networks(shape: dict[str, Any], buckets: str, cpu: CpuLaunc
 def test_rows_that_are_rounded_are_summed_as_such(factorized: bool, cpu: CpuLauncher) -> None:
     """Against torch's path, which rounds alike; a factoriser counts as part of the rows."""
     models = []
-    for path in ("fused", "torch"):
-        config = {**FAKE, "features": "chess768" + "^" * factorized, "kernels": path}
+    for backend in ("fused", "torch"):
+        config = {**FAKE, "features": "chess768" + "^" * factorized, "kernels": backend}
         model = PerspectiveTask(PerspectiveConfig(**config), PerspectiveLoss()).build_model()
         randomised(model)
         models.append(model)
@@ -152,7 +152,7 @@ def test_stockfishs_network_is_rounded(fake: Literal["dense", "rows"], cpu: CpuL
 @pytest.mark.parametrize("fake", [(), ("rows", "dense")], ids=["floats", "rounded"])
 @pytest.mark.parametrize("factorized", [False, True])
 @pytest.mark.parametrize("path", ["fused", "torch"])
-def test_rows_of_bfloat16(path: Literal["fused", "torch"], factorized: bool, fake: Any, cpu: CpuLauncher) -> None:
+def test_rows_of_bfloat16(backend: Literal["fused", "torch"], factorized: bool, fake: Any, cpu: CpuLauncher) -> None:
     """Along the kernels, behind them torch's layers too, against torch's path, which rounds alike."""
     settings: dict[str, Any] = {
         "l1": 32,
@@ -160,10 +160,10 @@ def test_rows_of_bfloat16(path: Literal["fused", "torch"], factorized: bool, fak
         "fake_quantization": fake,
         "table_dtype": "bfloat16",
     }
-    model = StockfishModel(ModelConfig(kernels=path, **settings))
+    model = StockfishModel(ModelConfig(kernels=backend, **settings))
     randomised(model)
     found = results(model, batch())
-    assert {"rounded_rows", "first_stage" if path == "fused" else "sum_lists"} <= set(cpu.launched)
+    assert {"rounded_rows", "first_stage" if backend == "fused" else "sum_lists"} <= set(cpu.launched)
     model.zero_grad()
     cpu.launched.clear()
     with without_kernels():
@@ -175,11 +175,11 @@ def test_rows_of_bfloat16(path: Literal["fused", "torch"], factorized: bool, fak
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_perspective_networks_with_rows_of_bfloat16(shape: dict[str, Any], cpu: CpuLauncher) -> None:
     config = PerspectiveConfig(features="chess768", king_buckets=(0,) * 64, output_buckets="material_count_8", **shape)
-    model = PerspectiveModel(shape_of(config), table_dtype=torch.bfloat16)
+    model = PerspectiveModel(make_shape(config), table_dtype=torch.bfloat16)
     randomised(model)
     found = results(model, batch())
     assert {"rounded_rows", "first_stage"} <= set(cpu.launched)
-    plain = PerspectiveModel(shape_of(config))
+    plain = PerspectiveModel(make_shape(config))
     plain.load_state_dict(model.state_dict())
     with torch.no_grad():
         plain.l0.weight.copy_(plain.l0.weight.bfloat16())
@@ -188,9 +188,9 @@ def test_perspective_networks_with_rows_of_bfloat16(shape: dict[str, Any], cpu: 
 
 def test_gated_layers_are_torchs(cpu: CpuLauncher) -> None:
     layers: dict[str, Any] = {"width": 16, "hidden": (8, 8), "hidden_activation": ("hard_swish", "gated")}
-    model = PerspectiveModel(shape_of(PerspectiveConfig(features="chess768", output_buckets="single", **layers)))
+    model = PerspectiveModel(make_shape(PerspectiveConfig(features="chess768", output_buckets="single", **layers)))
     randomised(model)
-    assert model.path == "torch"
+    assert model.backend == "torch"
     results(model, batch((0, 70)))
     assert not {"first_stage_backward", "stacked_pieces"} & set(cpu.launched)
 
@@ -221,11 +221,11 @@ def test_perspectives_products_are_cut(dual: bool, cpu: CpuLauncher) -> None:
     fused, plain = (
         PerspectiveTask(
             PerspectiveConfig(
-                **{**FAKE, **activations, "features": "chess768", "fake_quantization": ALL, "kernels": path}
+                **{**FAKE, **activations, "features": "chess768", "fake_quantization": ALL, "kernels": backend}
             ),
             PerspectiveLoss(),
         ).build_model()
-        for path in ("fused", "torch")
+        for backend in ("fused", "torch")
     )
     randomised(fused)
     plain.load_state_dict(fused.state_dict())

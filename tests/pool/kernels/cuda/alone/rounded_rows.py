@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from pool.nn.batch import SparseInput
-from pool.tasks.chess.cuda.in_effect import WAYS, Changes, weights_in_effect_of
-from pool.tasks.chess.quantization import Rounding, Way
+from pool.tasks.chess.cuda.effective_weights import ROUNDING_MODES, ParameterTransform, apply_transform
+from pool.tasks.chess.quantization import Rounding, RoundingMode
 from pool.tasks.chess.training.fake_quantization import RoundedSparseLinear, rounded
 from tests.pool.kernels.cuda.on_cpu import CpuLauncher, without_kernels
 from tests.pool.kernels.sparse_inputs import input_of, random_input
@@ -22,16 +22,18 @@ NUMBERS = (torch.arange(-40, 40).repeat_interleave(3) / 8 + torch.tensor([0.0, 1
 
 
 def test_the_ways_are_those_of_the_rules() -> None:
-    assert ("", *get_args(Way)) == WAYS
+    assert ("", *get_args(RoundingMode)) == ROUNDING_MODES
 
 
 @pytest.mark.usefixtures("cpu")
-@pytest.mark.parametrize("way", get_args(Way))
-def test_tensors_are_rounded_with_what_is_shared(way: Way) -> None:
+@pytest.mark.parametrize("mode", get_args(RoundingMode))
+def test_tensors_are_rounded_with_what_is_shared(mode: RoundingMode) -> None:
     first, second = NUMBERS.float().view(4, 6, 10), torch.tensor([torch.nan, torch.inf, -torch.inf, -0.0]).view(4, 1)
     shared = first[2] / 3
-    rule = Rounding(4.0, np.int8, way=way)
-    found = weights_in_effect_of(Changes(0.75, ((4.0, WAYS.index(way)),) * 2), [first, second], [shared])
+    rule = Rounding(4.0, np.int8, mode=mode)
+    found = apply_transform(
+        ParameterTransform(0.75, ((4.0, ROUNDING_MODES.index(mode)),) * 2), [first, second], [shared]
+    )
     for each, wanted in zip(found, (rounded(first + shared, rule) * 0.75, rounded(second, rule)), strict=True):
         assert torch.equal(each.view(torch.int32), wanted.view(torch.int32)) or torch.equal(
             each.isnan(), wanted.isnan()
@@ -40,10 +42,12 @@ def test_tensors_are_rounded_with_what_is_shared(way: Way) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("way", get_args(Way))
+@pytest.mark.parametrize("mode", get_args(RoundingMode))
 @pytest.mark.parametrize("rules", ["both", "rows", "bias", "none"])
-def test_rows_are_rounded_with_those_that_are_added(rules: str, way: Way, dtype: torch.dtype, cpu: CpuLauncher) -> None:
-    rule, bias_rule = Rounding(16.0, np.int16, way=way), Rounding(8.0, np.int16, way=way)
+def test_rows_are_rounded_with_those_that_are_added(
+    rules: str, mode: RoundingMode, dtype: torch.dtype, cpu: CpuLauncher
+) -> None:
+    rule, bias_rule = Rounding(16.0, np.int16, mode=mode), Rounding(8.0, np.int16, mode=mode)
     virtual = np.full(ROWS, -1)
     virtual[:20], virtual[30:] = 30 + np.arange(20) // 2, np.arange(30, ROWS)
     layer = RoundedSparseLinear(
@@ -53,7 +57,7 @@ def test_rows_are_rounded_with_those_that_are_added(rules: str, way: Way, dtype:
         rule=rule if rules in ("both", "rows") else None,
         bias_rule=bias_rule if rules in ("both", "bias") else None,
         virtual_rows=virtual,
-        dtype_in_effect=dtype,
+        rows_dtype=dtype,
     )
     with torch.no_grad():
         layer.weight.copy_(torch.randint(-64, 64, layer.weight.shape) / 32 * (1 + 2**-8))
@@ -78,7 +82,7 @@ HALVES = [1 + 2**-8, 1 + 3 * 2**-8, 1 + 2**-8 + 2**-20, -1 - 2**-8]  # between t
 def test_odd_numbers_become_what_torch_makes_of_them(backward: bool, cpu: CpuLauncher) -> None:
     cpu.backward = backward
     numbers = [*ODD, *HALVES]
-    layer = RoundedSparseLinear(3, len(numbers), field="features", rule=None, dtype_in_effect=torch.bfloat16)
+    layer = RoundedSparseLinear(3, len(numbers), field="features", rule=None, rows_dtype=torch.bfloat16)
     with torch.no_grad():
         layer.weight[1] = torch.tensor(numbers)
     sparse = input_of([[1]], 3)

@@ -14,7 +14,7 @@ from pool.tasks.chess.perspective.config import LossConfig as PerspectiveLoss
 from pool.tasks.chess.training import loss as loss_module
 from pool.tasks.chess.training.config import LambdaPart, LossConfig
 from pool.tasks.chess.training.loss import batch_loss, mean_loss
-from pool.tasks.chess.training.score_share import scheduled
+from pool.tasks.chess.training.score_share import lambda_at
 from tests.pool.kernels.cuda.on_cpu import CpuLauncher
 
 FAMILY: dict[str, dict[str, Any]] = {
@@ -86,7 +86,7 @@ def test_errors_are_no_larger_than_torchs_in_the_same_precision() -> None:
     config, (output, batch) = PerspectiveLoss(), given(5000)
     leaf = output.clone().requires_grad_()
     labels = batch.dense["score"], batch.dense["result"]
-    (3 * mean_loss(leaf, *labels, config, scheduled(config, PROGRESS).base)).backward()
+    (3 * mean_loss(leaf, *labels, config, lambda_at(config, PROGRESS).base)).backward()
     exact = computed(config, output.double(), batch)[1]
     assert leaf.grad is not None
     own, torchs = ((each.double() - exact).norm() for each in (computed(config, output, batch)[1], leaf.grad))

@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from pool.tasks.chess.positions import Inputs, listed_positions, read_fen
+from pool.tasks.chess.positions import Inputs, read_fen, read_listed_positions
 from pool.tasks.chess.stockfish.inference import evaluate
 from pool.tasks.chess.stockfish.nnue_file import Net, write_net
 from tests.pool.tasks.chess.stockfish.support import (
@@ -126,7 +126,7 @@ def test_with_buckets_every_bucket_is_shown_and_the_one_in_use_marked(net: Net, 
 )
 def test_the_id_of_an_epd_line_is_kept(operations: str, id: str, tmp_path: Path) -> None:
     (tmp_path / "x.epd").write_text(f"{BARE} {operations}\n")
-    (found,) = listed_positions(tmp_path / "x.epd", Inputs("HalfKAv2_hm"))
+    (found,) = read_listed_positions(tmp_path / "x.epd", Inputs("HalfKAv2_hm"))
     assert found.id == id
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from pool.commands.main import PROGRAM
-from pool.tasks.chess.network import tensor_facts
+from pool.tasks.chess.network import summarize_tensor
 from pool.tasks.chess.networks.pictures import _borders, as_board, beside_one_another, masked
 from pool.tasks.chess.perspective import LossConfig, ModelConfig, create_task
 from pool.tasks.chess.positions import read_fen
@@ -80,7 +80,7 @@ def test_a_board_has_white_at_the_bottom_and_no_pawns_at_the_ends() -> None:
     ],
 )
 def test_every_integer_is_in_one_bar_of_its_histogram(values: Any, rule: Rounding) -> None:
-    borders, _ = _borders(tensor_facts("x", values, rule))
+    borders, _ = _borders(summarize_tensor("x", values, rule))
     assert (np.diff(borders) >= 1).all()
     assert np.histogram(values, borders)[0].sum() == values.size
 

@@ -22,7 +22,7 @@ from pool.commands.main import main
 from pool.tasks.chess.networks.network_files import open_network
 from pool.tasks.chess.networks.rescore import WinRate
 from pool.tasks.chess.positions import read_fen
-from pool.tasks.chess.training.loss import probability
+from pool.tasks.chess.training.loss import win_probability
 from tests.loader.conftest import write_random_games
 from tests.pool.analysis.test_predict import saved
 from tests.pool.tasks.chess.networks.test_validate import PERSPECTIVE, STOCKFISH
@@ -82,7 +82,7 @@ def test_win_rates_become_the_scores_of_lc0(games: Path, tmp_path: Path) -> None
     assert np.rint(found).tolist() == [33, 66, 331, 524, 901, 5540]
     assert np.rint(rate.in_units_of_lc0(np.array([0, 1_000_000, -1_000_000]))).tolist() == [0, 26624, -26624]
     with_offset = WinRate(270, 340).in_units_of_lc0(np.array([300]))
-    own = probability(torch.tensor([300.0], dtype=torch.float64), 270, 340)
+    own = win_probability(torch.tensor([300.0], dtype=torch.float64), 270, 340)
     assert with_offset == pytest.approx(rate.in_units_of_lc0(400 * torch.logit(own).numpy()))
     net, out = network(tmp_path, PERSPECTIVE), tmp_path / "new.binpack"
     assert main(["rescore", str(net), str(games), "-o", str(out), "--win-rate", "0,400"]) == 0

@@ -58,12 +58,12 @@ def test_runs_and_files_are_compared_on_the_same_positions(game: Path, tmp_path:
     assert by_name[str(net)]["mean_difference"] == pytest.approx(difference.mean(), abs=1e-3)
     assert by_name[str(net)]["largest_difference"] == pytest.approx(difference.max(), abs=1e-3)
 
-    def probability(score: Any, scaling: float) -> Any:
+    def win_probability(score: Any, scaling: float) -> Any:
         win, lost = (1 / (1 + np.exp(-(sign * score - 270) / scaling)) for sign in (1, -1))
         return (1 + win - lost) / 2
 
-    wanted = probability(np.array([score for _, score in positions]), 380)
-    loss = (np.abs(wanted - probability(values, 340)) ** 2.5).mean()
+    wanted = win_probability(np.array([score for _, score in positions]), 380)
+    loss = (np.abs(wanted - win_probability(values, 340)) ** 2.5).mean()
     assert by_name[str(net)]["loss"] == pytest.approx(loss, rel=1e-9)
 
 

@@ -25,8 +25,8 @@ LAYERS: dict[str, Any] = {**FACTORISED, "activation": "pairwise", "hidden": (16,
 RUNGS = {"simple": SIMPLE, "buckets": BUCKETS, "factorised": FACTORISED, "layers": LAYERS}
 
 
-def shape_of(model: dict[str, Any]) -> Shape:
-    return shapes.shape_of(ModelConfig(**model))
+def make_shape(model: dict[str, Any]) -> Shape:
+    return shapes.make_shape(ModelConfig(**model))
 
 
 def random_floats(shape: Shape, seed: int = 1, size: float = 0.5) -> dict[str, npt.NDArray[np.float32]]:

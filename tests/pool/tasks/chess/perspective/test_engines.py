@@ -22,10 +22,10 @@ from pool.tasks.chess.networks.network_files import open_network
 from pool.tasks.chess.perspective import create_task
 from pool.tasks.chess.perspective.config import ModelConfig
 from pool.tasks.chess.perspective.description import read_description
-from pool.tasks.chess.perspective.export_list import export_list
+from pool.tasks.chess.perspective.export_list import list_exported_tensors
 from pool.tasks.chess.perspective.model import PerspectiveModel
 from pool.tasks.chess.perspective.network_file import file_size
-from pool.tasks.chess.perspective.shape import factorised_features, shape_of
+from pool.tasks.chess.perspective.shape import factorised_features, make_shape
 from pool.tasks.chess.perspective.task import PerspectiveTask
 from pool.tasks.chess.positions import Inputs, read_fen
 from pool.tasks.chess.proof import probe_fens
@@ -81,8 +81,8 @@ def test_a_file_of_the_engines_own_width_has_its_size(name: str) -> None:
     engine = ENGINES[name]
     model = parse_config(engine.tree(engine.width), "test").model
     assert isinstance(model, ModelConfig)
-    shape = shape_of(model)
-    assert file_size(shape, export_list(model, shape)) == engine.size(engine.width)
+    shape = make_shape(model)
+    assert file_size(shape, list_exported_tensors(model, shape)) == engine.size(engine.width)
 
 
 def test_recklesss_file_has_the_size_of_its_release() -> None:
@@ -151,10 +151,10 @@ def test_fake_quantization_trains_what_the_engine_computes(name: str) -> None:
 
 def test_layers_without_kernels_say_so_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
-    assert task_of(ENGINES["Viridithas"]).build_model().path == "torch"
+    assert task_of(ENGINES["Viridithas"]).build_model().backend == "torch"
     said = "has no fused kernels: torch's own operations take 1.2 to 2.1 times as long on a CPU"
     assert [record.getMessage() for record in caplog.records] == [f"model.hidden_activation = hard_swish {said}"]
-    assert task_of(ENGINES["PlentyChess"]).build_model().path == "cpu"
+    assert task_of(ENGINES["PlentyChess"]).build_model().backend == "cpu"
     assert len(caplog.records) == 1
 
 
@@ -191,7 +191,7 @@ def test_a_network_of_blocks_and_shared_layers_begins_where_its_file_ended(name:
 def test_blocks_are_clipped_by_themselves() -> None:
     task = task_of(ENGINES["Viridithas"], clip_tensors={"l0w[threats]": 0.3, "l0w[pieces]": 0.2, "l2w": 0.1})
     model = spread_out(task)
-    floats, blocks = model.shape.fold(model.floats()), model.shape.blocks
+    floats, blocks = model.shape.merge_factorisers(model.floats()), model.shape.blocks
     largest = {name: abs(floats["l0w"][rows]).max() for name, rows in blocks.items()}
     assert largest["l0w[threats]"] == np.float32(0.3)
     assert largest["l0w[pieces]"] == pytest.approx(0.2, rel=1e-6)

@@ -88,7 +88,7 @@ def test_a_tensor_that_stays_a_float_is_not_rounded() -> None:
 @pytest.mark.parametrize("rung", RUNGS.values(), ids=RUNGS)
 def test_native_operations_give_what_torchs_own_give(rung: dict[str, Any]) -> None:
     native, plain = (trained(rung, EVERYTHING, kernels=kernels)[1] for kernels in ("fused", "torch"))
-    assert native.path == "cpu"
+    assert native.backend == "cpu"
     made, _ = batch(probe_positions(Inputs(rung["features"], rung["king_buckets"]), 60), native)
     found = []
     for model in (native, plain):

@@ -9,7 +9,7 @@ import pytest
 
 from loader.chess.output_buckets import buckets_by_pieces
 from pool.tasks.chess.perspective.config import ModelConfig
-from pool.tasks.chess.perspective.export_list import export_list
+from pool.tasks.chess.perspective.export_list import list_exported_tensors
 from pool.tasks.chess.perspective.inference import evaluate
 from pool.tasks.chess.perspective.model import PerspectiveModel
 from pool.tasks.chess.perspective.quantization import Net, quantise
@@ -21,8 +21,8 @@ from tests.pool.tasks.chess.perspective.support import (
     RUNGS,
     SIMPLE,
     batch_of,
+    make_shape,
     random_floats,
-    shape_of,
     slow_evaluation,
 )
 
@@ -34,15 +34,15 @@ MORE = {
 }
 
 
-def net_of(model: dict[str, Any], size: float) -> Net:
-    shape = shape_of(model)
-    return quantise(random_floats(shape, size=size), shape, export_list(ModelConfig(**model), shape), 400.0)
+def parse_net(model: dict[str, Any], size: float) -> Net:
+    shape = make_shape(model)
+    return quantise(random_floats(shape, size=size), shape, list_exported_tensors(ModelConfig(**model), shape), 400.0)
 
 
 @pytest.mark.parametrize("size", [0.4, 20.0], ids=["usual", "clamped and wrapped"])
 @pytest.mark.parametrize("name", [*RUNGS, *MORE])
 def test_evaluations_are_those_of_a_slow_computation(name: str, size: float) -> None:
-    net = net_of({**RUNGS, **MORE}[name], size)
+    net = parse_net({**RUNGS, **MORE}[name], size)
     positions = [read_fen(fen, net.shape.inputs) for fen in FENS]
     found = evaluate(net, positions, buckets_by_pieces(net.shape.output_buckets))
     assert found.value.tolist() == [slow_evaluation(net, fen) for fen in FENS]
@@ -53,7 +53,7 @@ def test_evaluations_are_those_of_a_slow_computation(name: str, size: float) -> 
 def test_the_float_network_evaluates_to_nearly_the_same(name: str) -> None:
     """So what is trained is what is exported: the same inputs, factoriser, buckets, layers and scales."""
     model = {**RUNGS, **MORE}[name]
-    net = net_of(model, 0.4)
+    net = parse_net(model, 0.4)
     network = PerspectiveModel(net.shape)
     network.load_floats(random_floats(net.shape, size=0.4))
     buckets = buckets_by_pieces(net.shape.output_buckets)
@@ -68,7 +68,7 @@ def test_the_float_network_evaluates_to_nearly_the_same(name: str) -> None:
 
 def test_sums_wrap_as_an_engines_do() -> None:
     """int16 in the first layer: 32 pieces of 1.9 * 20 * 255 leave its range."""
-    net = net_of(SIMPLE, 20.0)
+    net = parse_net(SIMPLE, 20.0)
     position = read_fen(FENS[30], net.shape.inputs)
     rows = net.tensors["l0w"][position.own].astype(int).sum(axis=0)
     assert np.abs(rows).max() < 32768, "clipped weights stay within"
@@ -77,4 +77,4 @@ def test_sums_wrap_as_an_engines_do() -> None:
 
 
 def test_no_positions_have_no_evaluations() -> None:
-    assert evaluate(net_of(LAYERS, 0.1), [], [0] * 33).values.shape == (0, 8)
+    assert evaluate(parse_net(LAYERS, 0.1), [], [0] * 33).values.shape == (0, 8)

@@ -14,24 +14,24 @@ from loader.chess.output_buckets import buckets_by_pieces
 from loader.errors import DataError
 from pool.tasks.chess.perspective import network_file
 from pool.tasks.chess.perspective.config import ExportTensor, ModelConfig
-from pool.tasks.chess.perspective.export_list import export_list
+from pool.tasks.chess.perspective.export_list import list_exported_tensors
 from pool.tasks.chess.perspective.inference import check_evaluable, evaluate
 from pool.tasks.chess.perspective.quantization import dequantise, quantise
 from pool.tasks.chess.positions import read_fen
-from tests.pool.tasks.chess.perspective.support import FACTORISED, LAYERS, RUNGS, SIMPLE, random_floats, shape_of
+from tests.pool.tasks.chess.perspective.support import FACTORISED, LAYERS, RUNGS, SIMPLE, make_shape, random_floats
 from tests.support.paths import DATA
 
 FILE = Path("net.bin")
 
 
 def entries_of(model: dict[str, object]) -> tuple[ExportTensor, ...]:
-    return export_list(ModelConfig.model_validate(model), shape_of(model))
+    return list_exported_tensors(ModelConfig.model_validate(model), make_shape(model))
 
 
 def test_the_vectors_are_met_byte_for_byte() -> None:
     vectors = DATA / "vectors"
     raw, stored = (vectors / f"simple32.{kind}.bin" for kind in ("raw", "quantised"))
-    shape, entries = shape_of(SIMPLE), entries_of(SIMPLE)
+    shape, entries = make_shape(SIMPLE), entries_of(SIMPLE)
     floats = network_file.parse_raw(raw.read_bytes(), shape, entries, raw)
     assert network_file.raw_bytes(floats, shape, entries) == raw.read_bytes()
     assert network_file.quantised_bytes(quantise(floats, shape, entries, 400.0)) == stored.read_bytes()
@@ -43,7 +43,7 @@ def test_the_vectors_are_met_byte_for_byte() -> None:
 
 @pytest.mark.parametrize("rung", RUNGS)
 def test_a_quantised_file_is_read_back_and_converted_without_loss(rung: str) -> None:
-    shape, entries = shape_of(RUNGS[rung]), entries_of(RUNGS[rung])
+    shape, entries = make_shape(RUNGS[rung]), entries_of(RUNGS[rung])
     net = quantise(random_floats(shape), shape, entries, 400.0)
     data = network_file.quantised_bytes(net)
     again = network_file.parse_quantised(data, shape, entries, 400.0, FILE)
@@ -53,7 +53,7 @@ def test_a_quantised_file_is_read_back_and_converted_without_loss(rung: str) -> 
 
 @pytest.mark.parametrize("rung", RUNGS)
 def test_files_of_floats_are_read_back(rung: str) -> None:
-    shape, entries = shape_of(RUNGS[rung]), entries_of(RUNGS[rung])
+    shape, entries = make_shape(RUNGS[rung]), entries_of(RUNGS[rung])
     floats = random_floats(shape)
     weights = network_file.parse_weights(network_file.weights_bytes(floats), shape, FILE)
     listed = entries if not shape.num_virtual else (*entries, ExportTensor(weight="l0f"))
@@ -65,7 +65,7 @@ def test_files_of_floats_are_read_back(rung: str) -> None:
 
 @pytest.mark.parametrize("rung", ["factorised", "layers"])
 def test_a_file_without_its_factoriser_is_refused_with_what_to_take(rung: str) -> None:
-    shape, entries = shape_of(RUNGS[rung]), entries_of(RUNGS[rung])
+    shape, entries = make_shape(RUNGS[rung]), entries_of(RUNGS[rung])
     data = network_file.raw_bytes(random_floats(shape), shape, entries)
     with pytest.raises(DataError, match=r"does not list l0f, so this file has no factoriser: take weights\.bin; or"):
         network_file.parse_raw(data, shape, entries, FILE)
@@ -73,7 +73,7 @@ def test_a_file_without_its_factoriser_is_refused_with_what_to_take(rung: str) -
 
 def test_tensors_lie_as_bullet_stores_them() -> None:
     """Input by input unless transposed; outputs bucket by bucket; padded with the letters `bullet`."""
-    shape, entries = shape_of(LAYERS), entries_of(LAYERS)
+    shape, entries = make_shape(LAYERS), entries_of(LAYERS)
     floats = random_floats(shape)
     net = quantise(floats, shape, entries, 400.0)
     data = network_file.quantised_bytes(net)
@@ -93,7 +93,7 @@ def test_tensors_lie_as_bullet_stores_them() -> None:
 
 @given(st.lists(st.floats(-2, 2, width=32), min_size=32, max_size=32), st.booleans(), st.booleans())
 def test_every_way_to_store_a_tensor_keeps_its_numbers(values: list[float], rounds: bool, transposes: bool) -> None:
-    shape = shape_of(SIMPLE)
+    shape = make_shape(SIMPLE)
     entry = ExportTensor(weight="l0b", type="i16", scale=255, round=rounds, transpose=transposes)
     entries = tuple(entry if old.weight == "l0b" else old for old in entries_of(SIMPLE))
     floats = {**random_floats(shape), "l0b": np.array(values, np.float32)}
@@ -104,7 +104,7 @@ def test_every_way_to_store_a_tensor_keeps_its_numbers(values: list[float], roun
 
 
 def test_a_value_that_does_not_fit_is_named_with_the_clip_that_would_have_prevented_it() -> None:
-    shape, entries = shape_of(SIMPLE), entries_of(SIMPLE)
+    shape, entries = make_shape(SIMPLE), entries_of(SIMPLE)
     floats = {**random_floats(shape), "l1b": np.array([[-2.5]], np.float32)}
     said = (
         r"l1b: 1 of 1 values do not fit int16 \(times 16320\); the most extreme is -2.5, "
@@ -147,13 +147,13 @@ def test_a_list_that_does_not_fit_the_network_is_refused(model: dict[str, object
 )
 def test_a_file_that_no_engine_evaluates_is_refused(changes: dict[str, object], said: str) -> None:
     model = {**SIMPLE, **listed("l0w", "l0b", "l1w", "l1b", **changes)}
-    net = quantise(random_floats(shape_of(SIMPLE)), shape_of(SIMPLE), entries_of(model), 400.0)
+    net = quantise(random_floats(make_shape(SIMPLE)), make_shape(SIMPLE), entries_of(model), 400.0)
     with pytest.raises(ValueError, match=said):
         check_evaluable(net)
 
 
 def test_a_factoriser_is_never_lost_in_silence() -> None:
-    shape = shape_of(FACTORISED)
+    shape = make_shape(FACTORISED)
     entries = entries_of({**FACTORISED, "export_as": "output_buckets"})
     with pytest.raises(ValueError, match='l0w: without merge = "l0f" what the factoriser has learnt would be lost'):
         quantise(random_floats(shape), shape, entries, 400.0)
@@ -174,7 +174,7 @@ def test_a_factoriser_is_never_lost_in_silence() -> None:
     ],
 )
 def test_a_damaged_file_is_named_with_the_place(kind: str, damage: Callable[[bytes], bytes], said: str) -> None:
-    shape, entries = shape_of(SIMPLE), entries_of(SIMPLE)
+    shape, entries = make_shape(SIMPLE), entries_of(SIMPLE)
     floats = random_floats(shape)
     data, parse = {
         "quantised": (

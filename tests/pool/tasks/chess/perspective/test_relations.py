@@ -12,8 +12,8 @@ from pool.commands.main import main
 from pool.config.load import parse_config
 from pool.tasks.chess.networks.network_files import open_network
 from pool.tasks.chess.perspective.config import ModelConfig
-from pool.tasks.chess.perspective.shape import shape_of
-from pool.tasks.chess.positions import Block, sampled_positions
+from pool.tasks.chess.perspective.shape import make_shape
+from pool.tasks.chess.positions import PositionBatch, read_positions
 from tests.pool.analysis.test_predict import saved
 from tests.support.paths import SAMPLE
 
@@ -41,7 +41,7 @@ def exported(tmp_path: Path) -> Path:
 def test_relations_have_rows_of_their_own_and_pieces_those_of_the_factoriser() -> None:
     config = parse_config(SETTINGS, "test")
     assert isinstance(config.model, ModelConfig)
-    shape = shape_of(config.model)
+    shape = make_shape(config.model)
     assert (shape.num_real, shape.num_virtual) == (3 * 768 + 59_808 + 4_560, 768)
     assert shape.num_inputs == shape.num_real + 16 + 768, "virtual rows begin at a multiple of 64"
     assert shape.tensors["l0f"] == (768, 32), "and files have none of those between"
@@ -49,19 +49,19 @@ def test_relations_have_rows_of_their_own_and_pieces_those_of_the_factoriser() -
     assert np.array_equal(rows, np.tile(np.arange(768), 3))
     assert len(rows) == 3 * 768
     floats = {name: np.full(size, 1.0, np.float32) for name, size in shape.tensors.items()}
-    folded = shape.fold(floats)["l0w"]
-    assert (folded[: len(rows)] == 2).all()
-    assert (folded[len(rows) :] == 1).all()
+    merged_floats = shape.merge_factorisers(floats)["l0w"]
+    assert (merged_floats[: len(rows)] == 2).all()
+    assert (merged_floats[len(rows) :] == 1).all()
 
 
 def test_the_file_evaluates_as_the_floats_do(exported: Path, tmp_path: Path) -> None:
     network = open_network(exported)
     assert network.inputs == (FEATURES.replace("^", ""), tuple(BUCKETS))
-    positions = sampled_positions([str(SAMPLE / "validation.binpack")], network.inputs, "--data", 500)
+    positions = read_positions([str(SAMPLE / "validation.binpack")], network.inputs, "--data", 500)
     evaluation = network.evaluate(positions)
     pieces = np.array([position.piece_count for position in positions])
     assert np.array_equal(evaluation.bucket, np.array(TABLE)[pieces])
-    assert np.array_equal(network.values_of(Block.of(positions), 2), evaluation.value)
+    assert np.array_equal(network.compute_values(PositionBatch.of(positions), 2), evaluation.value)
     words = ["validate", str(exported), str(tmp_path / "run"), "--data", str(SAMPLE / "validation.binpack")]
     assert main(words) == 0
 

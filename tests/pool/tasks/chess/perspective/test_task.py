@@ -21,11 +21,11 @@ from pool.tasks.chess.perspective import LossConfig, ModelConfig, create_task, n
 from pool.tasks.chess.perspective import task as module
 from pool.tasks.chess.perspective.config import ExportTensor
 from pool.tasks.chess.perspective.description import read_description
-from pool.tasks.chess.perspective.export_list import export_list
+from pool.tasks.chess.perspective.export_list import list_exported_tensors
 from pool.tasks.chess.perspective.header import header
 from pool.tasks.chess.perspective.model import PerspectiveModel
 from pool.tasks.chess.perspective.network import PerspectiveNetwork
-from pool.tasks.chess.perspective.shape import shape_of
+from pool.tasks.chess.perspective.shape import make_shape
 from pool.tasks.chess.perspective.task import PerspectiveTask
 from pool.tasks.chess.positions import Inputs, read_fen
 from pool.tasks.chess.proof import probe_fens, probe_positions
@@ -372,7 +372,7 @@ def test_the_ready_made_lists_are_those_of_the_examples(name: str) -> None:
     wanted = tuple(ExportTensor(weight=weight, **settings) for weight, settings in tensors.items())
     for given in (name, "auto"):
         model = ModelConfig.model_validate({**RUNGS[rung], "export_as": given})
-        assert export_list(model, shape_of(model)) == wanted
+        assert list_exported_tensors(model, make_shape(model)) == wanted
 
 
 def test_export_writes_a_header_on_request_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -31,7 +31,7 @@ def trained(name: str, factorized: bool, fake: tuple[str, ...] = (), **more: Any
     settings = {"version": name, "l1": 32, "factorized": factorized, "fake_quantization": fake, **more}
     task = create_task(ModelConfig.model_validate(settings), LossConfig())
     model = task.build_model()
-    model.load_folded(dequantize(random_net(32, seed=4, version=VERSIONS[name])))
+    model.load_merged_floats(dequantize(random_net(32, seed=4, version=VERSIONS[name])))
     torch.manual_seed(1)
     with torch.no_grad():
         for key, parameter in model.named_parameters():
@@ -76,7 +76,7 @@ def test_the_native_operation_gives_what_torchs_own_give(name: str, fake: tuple[
     inputs = Inputs(VERSIONS[name].feature_set)
     positions = [read_fen(fen, inputs) for fen in sample_fens(60)]
     native, plain = (trained(name, False, fake, kernels=kernels)[1] for kernels in ("fused", "torch"))
-    assert native.path == "cpu"
+    assert native.backend == "cpu"
     assert outputs(native, positions) == pytest.approx(outputs(plain, positions), abs=0.05)
 
 
@@ -90,7 +90,7 @@ def test_gradients_pass_what_is_rounded(factorized: bool) -> None:
     for fake in ((), ("rows", "dense")):
         settings = {"version": "SFNNv16", "l1": 32, "factorized": factorized, "fake_quantization": fake}
         model = StockfishModel(ModelConfig.model_validate(settings))
-        model.load_folded(dequantize(random_net(32, seed=4, version=VERSIONS["SFNNv16"])))
+        model.load_merged_floats(dequantize(random_net(32, seed=4, version=VERSIONS["SFNNv16"])))
         model(batch).square().sum().backward()
         gradients.append({name: parameter.grad for name, parameter in model.named_parameters()})
     for name, gradient in gradients[0].items():

@@ -100,8 +100,8 @@ def test_loading_and_saving_a_net_changes_nothing(l1: int, factorized: bool, sha
     net = random_net(l1, seed=2)
     net["fc_0_weight"][:, :, l1:] = 0  # padding that nothing reads is not kept
     model = StockfishModel(ModelConfig(l1=l1, factorized=factorized, shared_fc_0=shared))
-    model.load_folded(dequantize(net))
-    assert same_net(quantize(V5, model.folded(), net.description, clip=True), net)
+    model.load_merged_floats(dequantize(net))
+    assert same_net(quantize(V5, model.merged_floats(), net.description, clip=True), net)
 
 
 @pytest.mark.parametrize("name", ["SFNNv10", "SFNNv16"])
@@ -110,8 +110,8 @@ def test_loading_and_saving_a_net_with_threats_changes_nothing(name: str) -> Non
     net = random_net(8, seed=2, version=version)
     net["fc_0_weight"][:, :, 8:] = 0
     model = StockfishModel(ModelConfig.model_validate({"version": name, "l1": 8}))
-    model.load_folded(dequantize(net))
-    assert same_net(quantize(version, model.folded(), net.description, clip=True), net)
+    model.load_merged_floats(dequantize(net))
+    assert same_net(quantize(version, model.merged_floats(), net.description, clip=True), net)
 
 
 def test_virtual_inputs_behind_threats_are_folded_into_the_pieces() -> None:
@@ -120,11 +120,13 @@ def test_virtual_inputs_behind_threats_are_folded_into_the_pieces() -> None:
     with torch.no_grad():
         for table in (model.transformer, model.psqt):
             table.weight[model.version.inputs :].normal_(0, 0.1)
-    folded = StockfishModel(ModelConfig(version="SFNNv16", l1=32))
-    folded.load_folded(model.folded())
+    merged_floats = StockfishModel(ModelConfig(version="SFNNv16", l1=32))
+    merged_floats.load_merged_floats(model.merged_floats())
     fens = sample_fens(50)
     whole = output_of(model, [read_fen(fen, Inputs("SFNNv16^")) for fen in fens])
-    assert output_of(folded, [read_fen(fen, Inputs("SFNNv16")) for fen in fens]) == pytest.approx(whole, abs=0.05)
+    assert output_of(merged_floats, [read_fen(fen, Inputs("SFNNv16")) for fen in fens]) == pytest.approx(
+        whole, abs=0.05
+    )
 
 
 def test_a_new_net_with_threats_has_rows_by_the_size_of_their_sets_and_material_alone() -> None:
@@ -143,7 +145,7 @@ def test_floats_and_integers_agree_up_to_the_floors(name: str) -> None:
     positions = [read_fen(fen, Inputs(version.feature_set)) for fen in sample_fens(300)]
     net = random_net(32, seed=4, version=version)
     model = StockfishModel(ModelConfig.model_validate({"version": name, "l1": 32}))
-    model.load_folded(dequantize(net))
+    model.load_merged_floats(dequantize(net))
     difference = evaluate(net, positions).value - output_of(model, positions)
     assert abs(difference.mean()) < 30
     assert difference.std() < 60
@@ -226,7 +228,7 @@ def test_extra_features_and_the_shared_layer_are_folded_in() -> None:
         for parameter in full.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.02)
     plain = StockfishModel(ModelConfig(l1=16, factorized=False, shared_fc_0=False))
-    plain.load_folded(full.folded())
+    plain.load_merged_floats(full.merged_floats())
     positions = [slow_position(fen) for fen in sample_fens(100)]
     assert output_of(full, positions, virtual=True) == pytest.approx(output_of(plain, positions), abs=0.05)
 

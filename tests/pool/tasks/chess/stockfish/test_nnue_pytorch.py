@@ -165,7 +165,7 @@ def test_it_becomes_a_checkpoint_with_the_same_floats(tmp_path: Path, capsys: py
     model = task.build_model()
     task.initialize(model)
     floats = read_checkpoint(path).floats
-    assert all(np.array_equal(values, floats[name]) for name, values in model.folded().items())
+    assert all(np.array_equal(values, floats[name]) for name, values in model.merged_floats().items())
     with pytest.raises(ValueError, match=r"model.start_from: .* has l1 = 16; set model.l1 = 16"):
         create_task(
             ModelConfig.model_validate({"version": version, "l1": 32, "start_from": str(path)}), LossConfig()

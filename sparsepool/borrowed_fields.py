@@ -1,0 +1,45 @@
+"""The fields of a batch whose memory is lent to the reader. After the memory is taken back, using them raises an
+error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TypeVar
+
+from sparsepool.errors import SparsepoolError
+
+T = TypeVar("T")
+
+
+class BorrowedFields(Mapping[str, T]):
+    """A mapping of a batch's fields by name that raises SparsepoolError after `take_back`, when their memory holds
+    another batch."""
+
+    def __init__(self, fields: Mapping[str, T], batch: int) -> None:
+        self._fields: Mapping[str, T] | None = fields
+        self._batch = batch
+
+    def take_back(self) -> None:
+        """Makes each later use of the fields raise SparsepoolError."""
+        self._fields = None
+
+    def __getitem__(self, name: str) -> T:
+        return self._there()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._there())
+
+    def __len__(self) -> int:
+        return len(self._there())
+
+    def __repr__(self) -> str:
+        return "{taken back}" if self._fields is None else f"{{{', '.join(self._fields)}}}"
+
+    def _there(self) -> Mapping[str, T]:
+        """Returns the fields. Raises SparsepoolError if they have been taken back."""
+        if self._fields is None:
+            raise SparsepoolError(
+                f"batch {self._batch} is used after the next one was asked for, or the stream closed: its memory holds "
+                "another batch by now; keep a copy instead: batch.copy()"
+            )
+        return self._fields
