@@ -36,6 +36,7 @@ void PositionSource::compare_with(stream::ChunkSums sums) {
     }
 }
 
+// Decodes chunks reader by reader, and filters each block while it is in the cache.
 void PositionSource::decode(std::span<stream::ChunkRead> chunks) const {
     std::vector<ChunkFilter> filters;
     for (const stream::ChunkRead& chunk : chunks) filters.emplace_back(filter_, chunk.pass, chunk.chunk);

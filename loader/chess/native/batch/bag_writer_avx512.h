@@ -22,6 +22,7 @@ struct PieceLanes {
     __m512i squares;
     __m512i codes;
 
+    // Squares: the set bits of `occupied`. Codes: bit i of lane j is bit j of planes[i].
     explicit PieceLanes(const Record& record) {
         const __m512i occupied = _mm512_maskz_compress_epi8(record.occupied, all_squares());
         squares = _mm512_cvtepu8_epi16(_mm512_castsi512_si256(occupied));

@@ -37,6 +37,7 @@ std::string_view view(const Bytes& bytes) { return {reinterpret_cast<const char*
 
 std::span<const std::uint64_t> span(const Offsets& offsets) { return {offsets.data(), offsets.size()}; }
 
+// Returns (units, skipped data by kind, whether units have lost entries, entries without a score).
 nb::object units_of_file(const EntryFile& file, std::size_t chunk) {
     if (chunk >= file.num_pieces()) throw nb::index_error("the file has not so many chunks");
     UnitBlock block;
@@ -136,6 +137,7 @@ NewItemBytes<Record> first_entries_of(const Codec& codec, const UnitBytes& bytes
 
 }  // namespace
 
+// Returns (bytes, ends, entries, fault or None).
 nb::object unit_tuple(UnitBlock block) {
     nb::object fault = nb::none();
     if (block.fault) {

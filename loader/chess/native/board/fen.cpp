@@ -274,6 +274,7 @@ MoveType find_move_type(const Position& position, unsigned from, unsigned to) {
 
 }  // namespace
 
+// Writes: board side castling en-passant clock move-number.
 char* write_fen(const Position& position, unsigned move_number, char* out, unsigned fields) {
     out = write_board(position, out);
     *out++ = ' ';
@@ -301,6 +302,7 @@ unsigned count_fen_fields(const Entry& entry) {
     return 2U + (entry.missing_parts == 0 ? 4U : first_square(entry.missing_parts));
 }
 
+// Castling onto the rook becomes the king's two-step move, but not in Chess960.
 char* write_uci(Move move, bool chess960, char* out) {
     if (move.word == 0) {
         for (int i = 0; i < 4; ++i) *out++ = '0';

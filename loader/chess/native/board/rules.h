@@ -59,6 +59,7 @@ inline namespace SPARSEPOOL_ISA {
             (bishop_attacks(square, occupied) & position.diagonal_sliders() & sliders)) != 0;
 }
 
+// Whether the king of this colour is attacked: found from the king's square, as if it moved like each type of piece.
 [[nodiscard]] inline bool king_is_attacked(const Position& position, unsigned colour) {
     const unsigned square = king_square(position, colour);
     const Bitboard enemies = position.of_colour(colour ^ 1);

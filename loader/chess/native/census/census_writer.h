@@ -72,6 +72,7 @@ class CensusWriter final : public EntryWriter {
         length_ = 0;
     }
 
+    // Counts the records that are not counted yet.
     void count_records() {
         census_.add(records_);
         if (keeps_records_) {

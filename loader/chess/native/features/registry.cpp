@@ -44,6 +44,7 @@ std::string describe_unknown(std::string_view name) {
            "; behind the pieces may stand ' + threats', ' + threats_v11' or ' + threats_v10', then ' + pawn_pairs'";
 }
 
+// Splits a sum of features: "HalfKAv2_hm + threats".
 std::vector<std::string_view> split_terms(std::string_view sum) {
     std::vector<std::string_view> terms;
     std::size_t begin = 0;
@@ -111,6 +112,7 @@ std::shared_ptr<const FeatureSet> make_feature_set(std::string_view name, const 
     return with_virtual;
 }
 
+// Returns all names in order, each also with virtual inputs.
 std::vector<std::string> feature_set_names() {
     std::vector<std::string> names;
     for (const PieceSet& set : kPieceSets) names.emplace_back(set.name);

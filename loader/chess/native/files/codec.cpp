@@ -32,6 +32,7 @@ std::size_t Games::find_end(std::string_view bytes, std::size_t begin) const {
     return std::string_view::npos;
 }
 
+// Returns where the last complete unit ends.
 std::size_t ScannedUnits::whole(std::string_view bytes, std::size_t) const {
     std::size_t whole = 0;
     std::size_t end = 0;
@@ -42,6 +43,7 @@ std::size_t ScannedUnits::whole(std::string_view bytes, std::size_t) const {
     return whole;
 }
 
+// Counts the units of bytes that end with a complete unit.
 std::uint64_t ScannedUnits::count(std::string_view whole) const {
     std::uint64_t units = 0;
     std::size_t offset = 0;

@@ -8,6 +8,7 @@
 
 namespace sparsepool::chess {
 
+// Steps to the next good line.
 const Entry* LineWalk::next() {
     while (!damage_ && offset_ < bytes_.size()) {
         line_begin_ = offset_;
@@ -47,6 +48,7 @@ void LineWalk::end_line(std::size_t end) {
     ++lines_;
 }
 
+// Reads up to `capacity` entries as records. Without `checks` the flag kInCheck is not set.
 std::size_t LineWalk::read(Record* out, std::size_t capacity, bool checks) {
     const auto write = simd::kernels<Kernels>().write_record;
     std::size_t count = 0;

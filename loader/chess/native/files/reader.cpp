@@ -35,6 +35,7 @@ struct FileReader::OpenChunk {
     std::unique_ptr<Walk> walk;
 };
 
+// Reads the bytes of a chunk, compares them with those of the first read, and begins a walk through them.
 std::unique_ptr<FileReader::OpenChunk> FileReader::open(Reading& reading, std::size_t index) const {
     const auto [file, piece_index] = chunks_[reading.chunk];
     auto opened = std::make_unique<OpenChunk>(OpenChunk{index, file->read(piece_index), nullptr});
@@ -51,6 +52,7 @@ std::unique_ptr<FileReader::OpenChunk> FileReader::open(Reading& reading, std::s
     return opened;
 }
 
+// Reports at what the walk has ended and what it has skipped.
 void FileReader::close(Reading& reading, OpenChunk& chunk) const {
     const auto [file, piece_index] = chunks_[reading.chunk];
     const std::optional<Damage> damage = chunk.walk->damage();

@@ -104,6 +104,7 @@ std::vector<std::uint64_t> PlainUnitFile::borders() const {
     return borders;
 }
 
+// Reads a piece. If the file has changed, the piece is empty and has a fault.
 Piece PlainUnitFile::read(std::size_t piece) const {
     Piece read;
     read.begin = begins_[piece];

@@ -22,6 +22,7 @@ double chance_at(const std::vector<double>& table, std::size_t index) {
 
 }  // namespace
 
+// Win and loss are logistic in the score, with centre a and width b.
 double MaterialModel::probability(int material, int score, int result) const {
     const auto clamped = std::clamp(static_cast<std::uint32_t>(material), least_material, most_material);
     const double m = static_cast<double>(clamped) / static_cast<double>(unit);

@@ -163,6 +163,7 @@ bool Filter::passes_random(const Record& record, const std::uint32_t* random_wor
     return passes & win_draw_loss_.keeps(random_words[kWinDrawLoss], record.ply, record.score, record.result());
 }
 
+// Evaluates all conditions of `where` for the records.
 void Filter::run_conditions(std::span<const Record> records, ChunkState& state) const {
     if (settings_.where.empty()) return;
     state.passes_conditions.assign(records.size(), 1);

@@ -52,6 +52,7 @@ std::uint64_t threshold_of(double probability) {
     return static_cast<std::uint64_t>(std::clamp(probability, 0.0, 1.0) * 0x1p32);
 }
 
+// Tabulates the logistic function in steps of 1 / kSteps, and the curves of all plies.
 WinDrawLossTables::WinDrawLossTables() {
     for (int i = 0; i < 2 * kLastX * kSteps + 2; ++i) {
         logistic_[i] = static_cast<float>(logistic(static_cast<double>(i) / kSteps - kLastX));

@@ -23,6 +23,7 @@ bool GameWriter::continues_game(const Entry& entry) const {
            are_equal(entry.position, next_);
 }
 
+// Writes the entry's move, at the beginning of a game behind a header.
 std::string GameWriter::add(const Entry& entry) {
     if (const char* problem = find_stored_move_problem(entry)) return problem;
     if (const char* problem = find_entry_problem(entry)) return problem;

@@ -17,6 +17,7 @@ unsigned capturable_ep_square(const Position& position) {
     return is_capturable ? square : kNoSquare;
 }
 
+// Three bits for each castling right, as in Position::rook_files.
 std::uint16_t active_rook_files(const Position& position) {
     std::uint16_t files = 0;
     for (unsigned bit = 0; bit < 4; ++bit) {

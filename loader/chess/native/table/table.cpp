@@ -64,6 +64,7 @@ std::string fill_move(const Row& row, const Position& position, Move& move) {
 
 }  // namespace
 
+// Pieces are 1 to 6 for White and -1 to -6 for Black.
 Row to_row(const Entry& entry) {
     const Position& position = entry.position;
     const Move move = entry.move;
@@ -91,6 +92,7 @@ Row to_row(const Entry& entry) {
     return row;
 }
 
+// The move must be pseudo-legal.
 std::string to_entry(const Row& row, Entry& entry) {
     entry = Entry{};
     entry.score = row.score;

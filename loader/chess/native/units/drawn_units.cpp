@@ -107,6 +107,7 @@ std::vector<std::uint64_t> sort_by_draw(std::string_view drawn) {
     return offsets;
 }
 
+// Two passes: the first checks the units and finds their ends, the second copies them.
 UnitBlock units_at(std::string_view drawn, std::span<const std::uint64_t> offsets) {
     UnitBlock block;
     block.ends.reserve(offsets.size());

@@ -116,6 +116,7 @@ void append_units(std::string_view bytes, std::span<const std::uint64_t> begins,
     for (const std::uint64_t unit : order) out.append(bytes.substr(begins[unit], ends[unit] - begins[unit]));
 }
 
+// A unit ends where the next one begins.
 std::vector<Record> first_entries(const Codec& codec, std::string_view bytes, std::span<const std::uint64_t> begins) {
     std::vector<Record> records(begins.size());
     for (std::size_t unit = 0; unit < begins.size(); ++unit) {

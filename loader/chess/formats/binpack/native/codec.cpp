@@ -37,6 +37,7 @@ class BinpackCodec final : public chess::Codec {
     }
 
     [[nodiscard]] std::size_t chunks_per_task() const override { return kMaxLanes; }
+    // The lanes of a format are walks; those of this one keep their state in their ChainWalk.
     void read_lanes(std::span<chess::Lane> lanes, std::size_t count, bool checks) const override {
         Lane* states[kMaxLanes];
         for (std::size_t i = 0; i < lanes.size(); ++i) {
@@ -68,6 +69,7 @@ class BinpackCodec final : public chess::Codec {
     [[nodiscard]] std::size_t first_piece(std::string_view bytes, std::uint64_t, bool) const override {
         return std::max<std::size_t>(chunk_bytes(bytes), kHeaderBytes);
     }
+    // Returns the payloads of all chunks, without their headers.
     [[nodiscard]] std::string units_of(std::string_view file) const override {
         std::string chains;
         chains.reserve(file.size());

@@ -123,6 +123,7 @@ std::shared_ptr<const ChunkFile> ChunkFile::open_in_memory(std::string name, std
     return file;
 }
 
+// Reads the payload of a chunk. The piece behind the last chunk is the damage that ends their list.
 chess::Piece ChunkFile::read(std::size_t piece) const {
     if (piece == chunks_.size())
         return {{}, damage_->offset, 0, stream::SourceFault{path_, damage_->offset, damage_->reason}};

@@ -143,6 +143,7 @@ std::size_t for_each_cell(std::string_view line, char delimiter, Visit visit) {
 
 }  // namespace
 
+// Finds the columns by their names. Sets fault_ if a column that is needed is missing, or if two mean the same.
 Columns::Columns(std::string_view header) : delimiter_(find_delimiter(header)) {
     bool has_fen_cell = false;
     std::array<std::string, kNumColumns> names;

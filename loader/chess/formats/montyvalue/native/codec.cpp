@@ -51,6 +51,7 @@ class Writer final : public chess::WordGameWriter {
         return static_cast<std::uint16_t>(from << 10 | to << 4 | flag);
     }
 
+    // Returns the flag (Flag) of a move; for a promotion with the piece in the low bits.
     [[nodiscard]] static unsigned find_flag(const chess::Position& position, chess::Move move) {
         const unsigned from = move.from();
         const unsigned to = move.to();

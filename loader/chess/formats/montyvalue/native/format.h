@@ -114,6 +114,7 @@ struct Game {
         return nullptr;
     }
 
+    // Reads the castling rights and the files of their rooks. Returns what is wrong, or null.
     [[nodiscard]] static const char* read_castling_rights(const std::uint8_t* bytes, chess::Position& position) {
         const std::uint8_t rights = bytes[34];
         const std::uint8_t* const files = bytes + 38;

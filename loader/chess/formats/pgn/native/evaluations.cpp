@@ -431,6 +431,7 @@ CommentScore parse_comment_score(std::string_view comment, unsigned mover, const
     return CommentParser(comment, mover, settings).parse();
 }
 
+// Writes pawns with two decimals, or plies to mate.
 char* write_engine_score(std::int16_t score, char* out) {
     const int size = std::abs(int{score});
     *out++ = score < 0 ? '-' : '+';

@@ -45,6 +45,7 @@ struct LineStart {
     std::string_view name;  // of the tag
 };
 
+// Classifies the line that begins at `begin`: a tag begins with [Name ".
 LineStart classify_line(std::string_view bytes, std::size_t begin) {
     std::string_view line = bytes.substr(begin, find_line_end(bytes, begin) - begin);
     const bool is_last = begin + line.size() == bytes.size();
@@ -143,6 +144,7 @@ class GameParser {
     GameParser(std::string_view text, unsigned required_parts, const CommentSettings& settings, Game& game)
         : text_(text), required_parts_(required_parts), settings_(settings), game_(game) {}
 
+    // Parses the game. The result is known only at its end, so the entries get it at last.
     void parse() {
         const bool is_read = read_tags() && set_up() && read_moves();
         if (!is_read && !game_.has_trailing_text) {
@@ -170,6 +172,7 @@ class GameParser {
         return false;
     }
 
+    // Reads lines up to the first that is neither a tag nor empty.
     bool read_tags() {
         while (offset_ < text_.size()) {
             const LineStart start = classify_line(text_, offset_);
@@ -206,6 +209,7 @@ class GameParser {
         return true;
     }
 
+    // Sets a tag, which may stand twice only with the same value.
     bool set_tag(std::string_view name, const Tag& tag, Tag& known_tag) {
         if (!known_tag.value.empty() && known_tag.value != tag.value) {
             return stop(tag.offset, "the tag " + std::string(name) + " says " + quote(known_tag.value) + " and " +
@@ -238,6 +242,7 @@ class GameParser {
         return true;
     }
 
+    // Reads the movetext up to the end of the game.
     bool read_moves() {
         skip_blanks();
         while (offset_ < text_.size()) {
@@ -280,6 +285,7 @@ class GameParser {
         return true;
     }
 
+    // Reads a comment: White's score by Lichess of the position, and the score of the last move.
     bool read_comment() {
         const std::size_t begin = offset_;
         if (!skip_comment()) return false;

@@ -12,6 +12,7 @@ namespace {
 class Lines final : public chess::ScannedUnits {
   public:
     [[nodiscard]] const char* word() const override { return "position"; }
+    // Returns where the position ends: behind the line e.
     [[nodiscard]] std::size_t find_end(std::string_view bytes, std::size_t begin) const override {
         std::size_t last_line = bytes.find(kEnd, begin);
         while (last_line != std::string_view::npos) {

@@ -19,6 +19,7 @@ char* append(char* end, std::string_view text) { return std::ranges::copy(text, 
 
 class Writer final : public chess::EntryWriter {
   public:
+    // Writes `FEN | score | result`, both White's.
     [[nodiscard]] std::string add(const chess::Entry& entry) override {
         std::int16_t white_score = 0;
         if (const char* problem = chess::to_white_score(entry, white_score)) return problem;

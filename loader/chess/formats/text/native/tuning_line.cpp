@@ -209,6 +209,7 @@ struct Operation {
 
 }  // namespace
 
+// A FEN of four fields (EPD) gets its clock and move number from operations.
 std::string read_tuning_line(std::string_view line, unsigned required_parts, chess::Entry& entry) {
     const FenExtent extent = find_fen(line);
     Labels labels;

@@ -106,6 +106,7 @@ Program::Program(const std::vector<Word>& postfix) {
     if (num_values != 1) throw std::invalid_argument("an expression has one value");
 }
 
+// Runs the program block by block. The result is in the first register.
 void Program::run(std::span<const Record> records, std::vector<double>& memory, std::uint8_t* passes) const {
     memory.resize(registers_ * kBlock);
     for (std::size_t begin = 0; begin < records.size(); begin += kBlock) {
@@ -115,6 +116,7 @@ void Program::run(std::span<const Record> records, std::vector<double>& memory, 
     }
 }
 
+// Executes each instruction for all records of a block.
 void Program::run_block(std::span<const Record> records, double* registers) const {
     for (const Instruction& instruction : instructions_) {
         double* target = registers + instruction.target * kBlock;

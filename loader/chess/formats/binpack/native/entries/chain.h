@@ -203,6 +203,7 @@ enum class EntryStatus : std::uint64_t {
     return encode_move(chess::MoveType::kCastling, base + chess::kE1, base + (queen_side ? chess::kA1 : chess::kH1));
 }
 
+// Reads the index of the move among the piece's moves.
 [[nodiscard]] inline Fault read_target(const chess::Position& position, MoveReader& reader, chess::Move& move) {
     const bool is_pawn = reader.type == chess::kPawn;
     const bool promotes = is_pawn & chess::promotes_next(position.side, reader.from);

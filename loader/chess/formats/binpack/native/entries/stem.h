@@ -73,6 +73,7 @@ inline namespace SPARSEPOOL_ISA {
     return chess::has_one_king_each(position) ? fault : Fault::kBadKings;
 }
 
+// Reads the 32 bytes of a stem.
 [[nodiscard]] inline Fault read_stem(const std::uint8_t* bytes, chess::Entry& entry) {
     const Fault fault = read_position(bytes, entry.position);
     if (fault != Fault::kNone) return fault;
