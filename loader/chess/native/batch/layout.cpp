@@ -51,7 +51,7 @@ Layout read_layout(const batch::Regions& regions, std::uint64_t batch_size, std:
         {"features.touched_offsets", 4, max_touched + 1, &layout.touched_offsets},
         {"features.bags", bag_bytes, max_active, &layout.bags},
     };
-    batch::take_regions(regions, slot_bytes, expected);
+    batch::read_regions(regions, slot_bytes, expected);
     return layout;
 }
 
