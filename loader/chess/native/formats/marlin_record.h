@@ -24,14 +24,13 @@ inline namespace SPARSEPOOL_ISA {
     for (Bitboard unread = special_pieces(position); unread != 0; unread &= unread - 1) {
         const unsigned square = first_square(unread);
         const unsigned code = position.code_at(square);
-        const unsigned colour = code & 1;
         if (code >> 1 != kUnmovedRook) return "no piece has the number 7";
+        const unsigned colour = code & 1;
         position.remove_pieces(bit_of(square));
         position.put_piece(bit_of(square), 2U * kRook + colour);
         const Bitboard king = position.kings() & position.of_colour(colour);
         const unsigned home_rank = colour == kWhite ? 0 : 7;
-        const bool on_home_rank = square >> 3 == home_rank && king != 0 && first_square(king) >> 3 == home_rank;
-        if (!on_home_rank) return kNoCastling;
+        if (king == 0 || square >> 3 != home_rank || first_square(king) >> 3 != home_rank) return kNoCastling;
         const bool is_queen_side = square < first_square(king);
         const unsigned bit = 2 * colour + (is_queen_side ? 1U : 0U);
         if ((position.castling >> bit & 1U) != 0) return "two rooks with the same castling right";

@@ -60,8 +60,13 @@ struct Game {
         const unsigned from = word >> 10;
         const unsigned to = word >> 4 & 63U;
         const unsigned flag = word & 15U;
-        if (flag == kKingSide || flag == kQueenSide) return read_castling(from, to, flag, position, move);
-        if (flag == 6 || flag == 7) return "no move has the flags 6 and 7";
+        switch (flag) {
+            case kKingSide:
+            case kQueenSide: return read_castling(from, to, flag, position, move);
+            case 6:
+            case 7: return "no move has the flags 6 and 7";
+            default: break;
+        }
         const bool promotes = flag >= kPromotion;
         chess::MoveType type = promotes ? chess::MoveType::kPromotion : chess::MoveType::kNormal;
         if (flag == kEnPassant) type = chess::MoveType::kEnPassant;

@@ -42,9 +42,8 @@ void write_position(const chess::Position& position, unsigned move_number, std::
         if (is_empty) {
             bits.write(0, 1);
         } else {
-            bits.write(1, 1);
-            bits.write(position.type_at(square), 3);
-            bits.write(position.code_at(square) & 1U, 1);
+            const unsigned colour = position.code_at(square) & 1U;
+            bits.write(1 | position.type_at(square) << 1 | colour << 4, 5);
         }
     }
     bits.write(position.castling, 4);

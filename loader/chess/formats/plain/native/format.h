@@ -45,7 +45,7 @@ class FieldReader {
         if (line.ends_with('\r')) line.remove_suffix(1);
         const bool has_name = line.starts_with(name) && (line.size() == name.size() || line[name.size()] == ' ');
         if (!has_name) [[unlikely]] {
-            problem_ = "expected the line '" + std::string(name) + "', got '" + shown(line.substr(0, kMaxQuoted)) + "'";
+            set_wrong_line(name, line);
             return {};
         }
         offset_ = std::min(end + 1, text_.size());
@@ -61,8 +61,7 @@ class FieldReader {
         const auto [stop, error] = std::from_chars(value.data(), end, number);
         const bool is_number = error == std::errc{} && stop == end;
         if (!is_number || number < min || number > max) [[unlikely]] {
-            problem_ = std::string(name) + " must be " + std::to_string(min) + " to " + std::to_string(max) +
-                       ", not '" + shown(value.substr(0, kMaxQuoted)) + "'";
+            set_wrong_number(name, min, max, value);
         }
         return number;
     }
@@ -73,6 +72,16 @@ class FieldReader {
     }
 
   private:
+    [[gnu::noinline, gnu::cold]] void set_wrong_line(std::string_view name, std::string_view line) {
+        problem_ = "expected the line '" + std::string(name) + "', got '" + shown(line.substr(0, kMaxQuoted)) + "'";
+    }
+
+    [[gnu::noinline, gnu::cold]] void set_wrong_number(std::string_view name, int min, int max,
+                                                       std::string_view value) {
+        problem_ = std::string(name) + " must be " + std::to_string(min) + " to " + std::to_string(max) + ", not '" +
+                   shown(value.substr(0, kMaxQuoted)) + "'";
+    }
+
     std::string_view text_;
     std::size_t offset_ = 0;
     std::string problem_;
