@@ -217,7 +217,7 @@ class Batches(Generic[B]):
         self._reader[None] = thread
 
     def _is_in_call(self, thread: int) -> bool:
-        """Tells whether that thread is executing a call of this stream."""
+        """Returns whether that thread is executing a call of this stream."""
         frame = sys._current_frames().get(thread)
         while frame is not None:
             if frame.f_code in _CALLS and frame.f_locals.get("self") is self:

@@ -34,7 +34,7 @@ def remove_invalid_terminal_sizes() -> None:
 
 
 def is_stdout_broken() -> bool:
-    """Tells whether what is buffered for standard output can't be written. Unbuffered output (PYTHONUNBUFFERED) can't
+    """Returns whether what is buffered for standard output can't be written. Unbuffered output (PYTHONUNBUFFERED) can't
     be checked."""
     try:
         sys.stdout.flush()

@@ -21,7 +21,7 @@ def temporary_path(path: Path) -> Path:
 
 
 def is_temporary(name: str) -> bool:
-    """Tells whether `temporary_path` could have made this name."""
+    """Returns whether `temporary_path` could have made this name."""
     return _TEMPORARY.fullmatch(name) is not None
 
 

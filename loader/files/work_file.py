@@ -39,7 +39,7 @@ def journal_path(path: Path) -> Path:
 
 
 def has_unfinished_work(path: Path) -> bool:
-    """Tells whether there is unfinished work for `path`, or what remains of it after a process died."""
+    """Returns whether there is unfinished work for `path`, or what remains of it after a process died."""
     return os.path.lexists(part_path(path)) or os.path.lexists(journal_path(path))
 
 

@@ -94,7 +94,7 @@ def _single_samples(stream: Stream, begin: Cursor) -> Iterator[Slot]:
 
 
 def _ends_in_first_pass(filled: Filled) -> bool:
-    """Tells whether the batch has no sample of the second pass. The batch's end decides and not its beginning, since
+    """Returns whether the batch has no sample of the second pass. The batch's end decides and not its beginning, since
     after the last sample of a pass there may be windows without any."""
     end = filled.next_cursor
     return end.epoch == 0 or end == Cursor(end.batch, epoch=1)

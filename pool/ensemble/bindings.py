@@ -146,12 +146,12 @@ def _is_state(attribute: Attribute) -> bool:
         return value.size <= _MOST
     if isinstance(value, (Tensor, *COLLECTIONS)) or is_generator(value):
         return True
-    return isinstance(value, int | float | np.number) and attribute.siblings <= _MOST
+    return isinstance(value, int | float | np.number) and attribute.num_siblings <= _MOST
 
 
 def _change(constant: _Constant) -> str:
     """Describes how a value that must not change has changed, as `Bindings.problem` does; "" if it has not."""
-    path, then, now = constant.attribute.path, constant.value, constant.attribute.now
+    path, then, now = constant.attribute.path, constant.value, constant.attribute.current_value
     if isinstance(then, Tensor) and now is then and then.is_leaf and then.requires_grad and then.grad is not None:
         return f"gives {path} a gradient, and nothing trains it: make it a parameter of the model"
     moved = isinstance(then, Tensor) and isinstance(now, Tensor) and now.device != then.device

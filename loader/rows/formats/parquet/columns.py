@@ -138,7 +138,7 @@ def _refuse_missing(column: Any) -> None:
 
 
 def _is_number(kind: Any) -> bool:
-    """Tells whether a type is one of numbers, booleans included, or that of a column without any value."""
+    """Returns whether a type is one of numbers, booleans included, or that of a column without any value."""
     is_real = types.is_floating(kind) or types.is_decimal(kind)
     return bool(is_real or types.is_integer(kind) or types.is_boolean(kind) or types.is_null(kind))
 
