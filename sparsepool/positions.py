@@ -208,8 +208,8 @@ class PositionWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Writes the rest and gives the file its name; if the block has raised an exception, removes the file
-        instead."""
+        """Writes the remaining positions and gives the file its name. Removes the file if the block has raised an
+        exception."""
         try:
             if kind is None:
                 with translate_errors():

@@ -280,7 +280,7 @@ class Batches(Generic[B]):
         return end.epoch - 1 if ends_epoch else end.epoch
 
     def _lend(self, filled: Filled) -> B:
-        """Returns the batch with its fields as LentFields, and gives the slot of the previous batch back to the
+        """Returns the batch with its fields as BorrowedFields, and gives the slot of the previous batch back to the
         stream."""
         self._next_batch = None
         free_slot = self._revoke_batch()

@@ -96,7 +96,7 @@ def replay(header_nbytes: int, lines: Iterable[bytes], read: Read) -> Committed:
 
 
 class _MissingDataError(Exception):
-    """Raised if the data end before the piece does that a line commits."""
+    """Raised if the data are shorter than the piece that a line commits."""
 
 
 def _apply_line(committed: Committed, line: bytes, read: Read) -> Committed:

@@ -170,7 +170,8 @@ def _registry() -> Registry:
 
 
 def _read_head(path: Path) -> bytes:
-    """Returns the first HEAD_BYTES of a file; none if it can't be read, since opening it later raises the error."""
+    """Reads the first HEAD_BYTES of a file. Returns no bytes if the file can't be read, since opening it later
+    raises the error."""
     try:
         descriptor = open_regular(path)
     except OSError:

@@ -43,7 +43,7 @@ def read_in_file_order(data: Data) -> Iterator[tuple[SparseBatch, Order]]:
 
 
 def _sample_orders(schema: BatchSchema, data: Data) -> Generator[Order, None, None]:
-    """Yields the order of the samples in each whole batch, one batch after the other, without end."""
+    """Yields the order of the samples in each full batch of the stream, without end."""
     if schema.num_buckets == 1:
         while True:
             yield np.arange(schema.batch_size)

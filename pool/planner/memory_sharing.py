@@ -81,7 +81,8 @@ def _check_setup(
 
 
 def _save_note(record: Record) -> str:
-    """Writes a record to the file of notes. Returns text that explains why that is impossible; "" if it was written."""
+    """Writes a record to the file of notes. Returns "", or text for the user that explains why the record can't be
+    written."""
     try:
         note(record)
     except OSError as error:

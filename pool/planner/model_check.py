@@ -82,7 +82,7 @@ def _find_lost_hooks(model: nn.Module) -> Iterator[str]:
 def _find_shared_memory(model: nn.Module) -> Iterator[str]:
     """Yields the parameters and buffers that overlap in memory with other tensors, as text.
 
-    In a run each has memory of its own, so a change of one would not reach the other.
+    In a run each tensor has memory of its own, so a change of one would not change the others.
     """
     model_tensors = all_tensors(model)
     model_names = {name for name, _ in model_tensors}

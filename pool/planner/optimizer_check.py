@@ -91,7 +91,7 @@ class _TrialRun:
 
 
 def couples_all_parameters(config: Config, plan: Plan) -> bool:
-    """Returns whether an optimizer gives other weights with all parameters in one bucket than with a bucket for each.
+    """Returns whether an optimizer computes other weights if all parameters are in one bucket than if each has its own.
 
     That is so if it computes a number from all parameters. `plan`: a plan with small tensors.
     """

@@ -419,5 +419,5 @@ def _device_name(spec: str) -> str:
 
 
 def _bucket_limits(config: Config) -> list[int]:
-    """Returns the largest size in bytes of the first bucket and of the others."""
+    """Returns the size limits in bytes of the first bucket and of all later buckets."""
     return [int(config.pool.first_bucket_mb * (1 << 20)), int(config.pool.bucket_mb * (1 << 20))]
