@@ -61,13 +61,13 @@ class Result:
 
         Raises SparsepoolError.
         """
-        from pool.checkpoint.folder import locate
+        from pool.checkpoint.folder import find_checkpoint
         from pool.checkpoint.state import WEIGHTS, read_state, verify_tensors
         from pool.exchange.layout import member_prefix
         from pool.export.member import choose, members_of
 
         with translate_errors():
-            folder = locate(Path(checkpoint or self.run_dir))
+            folder = find_checkpoint(Path(checkpoint or self.run_dir))
             state = read_state(folder)
             header = verify_tensors(folder, state, WEIGHTS)
             begin = ""

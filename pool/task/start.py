@@ -16,7 +16,7 @@ from typing import Annotated
 from pydantic import Field, create_model
 
 from loader.section import Effect, Section
-from pool.checkpoint.folder import locate
+from pool.checkpoint.folder import find_checkpoint
 from pool.errors import ConfigError
 from pool.task.registry import TaskModule
 
@@ -66,7 +66,7 @@ def start_checkpoint(model: Section, module: TaskModule, task: str) -> Path | No
     or nothing. Raises CheckpointError, and ConfigError for a file if the task reads none."""
     folder = start_folder(model)
     if folder is not None:
-        return locate(folder)
+        return find_checkpoint(folder)
     text = getattr(model, KEY)
     if text and KEY not in module.ModelConfig.model_fields:
         raise ConfigError(f"model.{KEY}: {text} is no folder, and the task {task} can start from nothing else")
