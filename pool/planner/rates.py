@@ -13,7 +13,7 @@ from pool.config.tree import Config
 from pool.errors import ConfigError, RunError
 from pool.exchange.plan import Plan
 from pool.optim.buckets import BucketOptimizers
-from pool.optim.joined_state import states_of
+from pool.optim.joined_state import split_state
 from pool.planner.trial import single_bucket_optimizer
 from pool.process.plan_result import LearningRates
 from pool.process.start import PlannerStart
@@ -36,7 +36,7 @@ def plan_learning_rates(start: PlannerStart, plans: Sequence[Plan]) -> tuple[Lea
     if start.checkpoint is not None:
         saved = read_state(start.checkpoint)
         has_new_length = value_at(saved.config, "train.steps") != start.config.train.steps
-        saved_states = states_of(members, plans, ({}, saved.optimizer.plain()))
+        saved_states = split_state(members, plans, ({}, saved.optimizer.plain()))
         states = [_first_bucket_state(plain) for _, plain in saved_states]
         new_overrides = [
             override
@@ -49,7 +49,7 @@ def plan_learning_rates(start: PlannerStart, plans: Sequence[Plan]) -> tuple[Lea
         schedule = f"{member.optimizer} {member.schedule} {state}"
         if schedule not in rates_by_schedule:
             rates_by_schedule[schedule] = None
-            if member.run_schedule.due(member.train.steps) <= MAX_SCHEDULE_STEPS:
+            if member.run_schedule.scheduler_steps(member.train.steps) <= MAX_SCHEDULE_STEPS:
                 rates_by_schedule[schedule] = _plan_member_rates(
                     member, plan, start.step, state, new_overrides, has_new_length=has_new_length
                 )
@@ -104,13 +104,13 @@ def summarize_rates(optimizers: BucketOptimizers, schedule: Schedule, begin: int
     first = middle = last = highest = optimizers.learning_rate
     first_low_step: int | None = None
     num_low_steps = 0
-    num_changes = schedule.due(begin)
+    num_changes = schedule.scheduler_steps(begin)
     step = begin
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch warns that the optimizer was not stepped
         while step < end:
             num_changes += 1
-            next_change = min(schedule.begin(num_changes), end) if schedule.is_set else end
+            next_change = min(schedule.training_step(num_changes), end) if schedule.is_set else end
             if next_change > step:
                 last = optimizers.learning_rate
                 highest = max(highest, last)

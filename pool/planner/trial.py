@@ -24,15 +24,15 @@ from pool.checkpoint.snapshot import area_nbytes
 from pool.checkpoint.state import OPTIMIZER, STATE, read_header, read_state
 from pool.checkpoint.store import tensor_bytes
 from pool.checkpoint.tensor_file import DTYPES, Header
-from pool.config.key_path import dotted
+from pool.config.key_path import format_key
 from pool.config.parts import first_steps
 from pool.config.tree import Config
 from pool.errors import CheckpointError, ConfigError, PoolError, RunError
 from pool.exchange.plan import Plan
 from pool.exchange.tensors import torch_dtype
-from pool.optim.buckets import BucketOptimizers, no_place
+from pool.optim.buckets import BucketOptimizers, format_unsupported_state
 from pool.optim.elementwise import ELEMENTWISE
-from pool.optim.joined_state import states_of
+from pool.optim.joined_state import split_state
 from pool.optim.names import load_class
 from pool.optim.native import NativeOptimizer
 from pool.optim.schedules import skip_to
@@ -142,7 +142,7 @@ def try_saved_state(
     """
     saved = read_state(checkpoint)
     read_optimizer_header = functools.cache(lambda: read_header(checkpoint, saved, OPTIMIZER))
-    states = states_of(config.members, plans, ({}, saved.optimizer.plain()))
+    states = split_state(config.members, plans, ({}, saved.optimizer.plain()))
     new_overrides = [override for override in overrides if override not in saved.optimizer.overrides]
     for index, (member, plan, (_, plain)) in enumerate(zip(config.members, plans, states, strict=True)):
         with name_member_in_errors(config, index):
@@ -226,7 +226,7 @@ def _step(config: Config, optimizers: BucketOptimizers) -> None:
         for parameter in members:
             parameter.grad = torch.zeros_like(parameter)
         optimizers.step(bucket)
-    optimizers.step_schedule(config.run_schedule.begin(1) - 1)
+    optimizers.step_schedule(config.run_schedule.training_step(1) - 1)
 
 
 def _after_one_step(config: Config, plan: Plan) -> tuple[Mapping[str, torch.Tensor], Mapping[str, Any]]:
@@ -262,7 +262,7 @@ def _check_plain(config: Config, plain: Mapping[str, Any]) -> None:
                 json.dumps(value)
             except (TypeError, ValueError):
                 problem = f"{_describe_kind(value)}, {key!r}, in {location}"
-                raise ConfigError(no_place(config.optimizer.name, problem)) from None
+                raise ConfigError(format_unsupported_state(config.optimizer.name, problem)) from None
 
 
 def _describe_kind(value: Any) -> str:
@@ -295,7 +295,7 @@ def _explain_failure(config: Config, plan: Plan) -> str:
             args_without = {name: arg for name, arg in args.items() if name != key}
             section_without = section.model_copy(update={"args": args_without})
             if _can_step(config.model_copy(update={section_name: section_without}), plan):
-                return f" (it is {section_name}.args.{dotted([key])} = {repr(value)[:80]}: without it, it works)"
+                return f" (it is {section_name}.args.{format_key([key])} = {repr(value)[:80]}: without it, it works)"
     return _explain_refused_parameters(config, plan)
 
 
@@ -352,11 +352,11 @@ def _try_schedule(config: Config, plan: Plan) -> None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch warns that the optimizer was not stepped
-            for step in _select_steps(first_steps(schedule.parts), schedule.due(config.train.steps)):
+            for step in _select_steps(first_steps(schedule.parts), schedule.scheduler_steps(config.train.steps)):
                 if step != next_step:
                     for scheduler in optimizers.schedulers:
                         skip_to(scheduler, step)
-                optimizers.step_schedule(schedule.begin(step + 1) - 1)
+                optimizers.step_schedule(schedule.training_step(step + 1) - 1)
                 next_step = step + 1
     except RunError as error:
         raise ConfigError(f"{error}; the run has train.steps = {config.train.steps}") from None
