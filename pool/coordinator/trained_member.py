@@ -53,9 +53,11 @@ class TrainedMember:
         member's own. `prefix`: what the names of its tensors begin with in checkpoints."""
         self._task = member.task
         self._seed = member.seed
-        self._generators = member.initial_generators
-        self._made: nn.Module | None = member.model  # in host memory, to draw or load weights; None after `begin`
-        self._model = _where_it_is_stepped(member, exchange)
+        self._drawn = member.initial_generators
+        self._initial_model: nn.Module | None = (
+            member.model
+        )  # in host memory, to draw or load weights; None after `start`
+        self._model = _create_stepped_model(member, exchange)
         self._prefix = prefix
         # tied: second names of tensors, with the name in `named`. transient: buffers that state_dict leaves out
         self.tied = {prefix + name: prefix + first for name, first in find_tied_names(self._model).items()}
@@ -93,9 +95,9 @@ class TrainedMember:
         """Draws the initial weights by the task's `initialize`, or copies them from `start`, the weights of another
         run's checkpoint by name. Raises CheckpointError if they don't fit, PluginError if the task has changed the
         model in a way that the run can't carry on."""
-        if self._generators is not None:
-            self._generators.restore()  # random generators, so that the task's draws don't depend on other members
-        assert self._made is not None
+        if self._drawn is not None:
+            self._drawn.restore()  # random generators, so that the task's draws don't depend on other members
+        assert self._initial_model is not None
         with torch.no_grad():
             bindings = Bindings(self._initial_model, weights_change=True)
             buffers = [buffer.detach() for buffer in _untrained_tensors(self._initial_model)]
@@ -226,7 +228,7 @@ class TrainedMember:
         after_step = self._task.after_step
         if getattr(after_step, "__func__", None) is Task.after_step:  # does nothing, and workers wait for this
             return
-        changes = [parameter._version for parameter in self._parameters]
+        counts = [parameter._version for parameter in self._parameters]  # torch's count of changes in place
         seed_for_purpose(self._seed, f"step {version}", torch.device("cpu"))  # seeding a device would wait for it
         with torch.no_grad():
             after_step(self._model)
