@@ -885,8 +885,8 @@ MUTANTS = (
         "copies between cards that nobody has seen",
         "several devices are taken for an exchange where one was seen to work",
         "pool/planner/memory_sharing.py",
-        "needed, record = NEEDED if copied is None else NEEDED_BY_SEVERAL, ",
-        "needed, record = NEEDED, ",
+        "needed = NEEDED if try_copying is None else NEEDED_BY_SEVERAL",
+        "needed = NEEDED",
         ("pytest", "-q", "-x", "tests/pool/planner/test_memory_sharing.py"),
     ),
     Mutant(
