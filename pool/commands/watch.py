@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from pool.commands.arguments import Force, check_new
+from pool.commands.arguments import Force, refuse_existing
 from pool.errors import ConfigError
 
 # late imports: every command starts without what it does not use
@@ -78,7 +78,7 @@ def watch(
         sys.stdout.write(page_of(watched.look()))
     else:
         check_output_ending(output, "pages", [".html", ".htm"])
-        check_new([output], force)
+        refuse_existing([output], force)
         try:
             write_atomically(output, page_of(watched.look()).encode())
         except OSError as error:

@@ -35,10 +35,10 @@ from pool.coordinator.step_record import StepRecord
 from pool.coordinator.update.stopwatch import Stopwatch
 from pool.coordinator.validation_arrays import ValidationArrays
 from pool.device.startup import naming_lost_devices
-from pool.ensemble.factory import make_members
+from pool.ensemble.factory import build_members
 from pool.exchange.device.store import ExportedMemory
 from pool.exchange.layout import list_bucket_members
-from pool.nets.record import still_to_export
+from pool.nets.record import create_export_check
 from pool.optim.plateau import plateau_rule
 from pool.process.start import CoordinatorStart
 from pool.protocol.channel import Hub, Link
@@ -90,7 +90,7 @@ def assemble(
     memory = Memory(start.memory, start.segments)
     shortcut = memory.coordinator_signals(start.peer, start.signal_fds)
     stopwatch = Stopwatch(metrics, trace)
-    members = list(make_members([each.net for each in config.members], layout.plans))
+    members = list(build_members([each.net for each in config.members], layout.plans))
     numerics.check_members(start.fingerprint, start.peer, members, config.pool.dense_products)
     exchanges = Exchanges(start, memory, shortcut, devices, exported)
     numerics.check_steps_on(start.fingerprint, start.peer, devices)
@@ -107,7 +107,7 @@ def assemble(
         state=state.as_checkpoint,
         notify=notify,
         copies=exchanges.copies,
-        together=start.place is not None,
+        together=start.rank is not None,
     )
     checkpoints.resume(start.step, state.load())
     rules = _create_rules(start, goal)
@@ -166,7 +166,7 @@ def assemble(
 
 def _create_writer(start: CoordinatorStart) -> CheckpointWriter:
     train = start.config.train
-    wanted = still_to_export(start.run_dir, train.export_every)
+    wanted = create_export_check(start.run_dir, train.export_every)
     return CheckpointWriter(start.run_dir / FOLDER, train.keep_checkpoints, train.keep_every, wanted)
 
 
@@ -187,10 +187,10 @@ def _connect_machines(
 ) -> OtherMachines | None:
     """Makes the connection to the other machines' coordinators; None if the run is on one machine. Raises
     UnavailableError if the port can't be had."""
-    if start.place is None:
+    if start.rank is None:
         return None
     assert exchanges.others is not None
-    return OtherMachines(context, start.place, start.layout, rules.share, exchanges.others)
+    return OtherMachines(context, start.rank, start.layout, rules.share, exchanges.others)
 
 
 def _open_history(start: CoordinatorStart, models: Models) -> History | None:
@@ -216,8 +216,8 @@ def _create_rules(start: CoordinatorStart, goal: Goal) -> Rules:
         goal=goal,
         early_stopping=config.train.early_stopping,
         plateaus=tuple(plateau_rule(member, start.measured) for member in config.members),
-        machines=1 if start.place is None else start.place.machines,
-        machine=0 if start.place is None else start.place.machine,
+        machines=1 if start.rank is None else start.rank.num_machines,
+        machine=0 if start.rank is None else start.rank.machine,
         metrics_every=config.train.metrics_every,
         metrics=tuple(name for name, _ in start.measured.metrics),
     )

@@ -29,7 +29,7 @@ from pool.exchange.tensors import (
     trained_parameters,
     untrained_tensors,
 )
-from pool.nn.generators import seed_for
+from pool.nn.generators import seed_for_purpose
 from pool.optim.buckets import BucketOptimizers
 from pool.optim.joined_state import State
 from pool.task.attributes import find_attributes, move_to_device
@@ -53,11 +53,9 @@ class TrainedMember:
         member's own. `prefix`: what the names of its tensors begin with in checkpoints."""
         self._task = member.task
         self._seed = member.seed
-        self._drawn = member.drawn
-        self._initial_model: nn.Module | None = (
-            member.model
-        )  # in host memory, to draw or load weights; None after `start`
-        self._model = _create_stepped_model(member, exchange)
+        self._generators = member.initial_generators
+        self._made: nn.Module | None = member.model  # in host memory, to draw or load weights; None after `begin`
+        self._model = _where_it_is_stepped(member, exchange)
         self._prefix = prefix
         # tied: second names of tensors, with the name in `named`. transient: buffers that state_dict leaves out
         self.tied = {prefix + name: prefix + first for name, first in find_tied_names(self._model).items()}
@@ -95,9 +93,9 @@ class TrainedMember:
         """Draws the initial weights by the task's `initialize`, or copies them from `start`, the weights of another
         run's checkpoint by name. Raises CheckpointError if they don't fit, PluginError if the task has changed the
         model in a way that the run can't carry on."""
-        if self._drawn is not None:
-            self._drawn.restore()  # random generators, so that the task's draws don't depend on other members
-        assert self._initial_model is not None
+        if self._generators is not None:
+            self._generators.restore()  # random generators, so that the task's draws don't depend on other members
+        assert self._made is not None
         with torch.no_grad():
             bindings = Bindings(self._initial_model, weights_change=True)
             buffers = [buffer.detach() for buffer in _untrained_tensors(self._initial_model)]
@@ -228,8 +226,8 @@ class TrainedMember:
         after_step = self._task.after_step
         if getattr(after_step, "__func__", None) is Task.after_step:  # does nothing, and workers wait for this
             return
-        counts = [parameter._version for parameter in self._parameters]  # torch's count of changes in place
-        seed_for(self._seed, f"step {version}", torch.device("cpu"))  # seeding a device would wait for it
+        changes = [parameter._version for parameter in self._parameters]
+        seed_for_purpose(self._seed, f"step {version}", torch.device("cpu"))  # seeding a device would wait for it
         with torch.no_grad():
             after_step(self._model)
         _undo_replacements(self._bindings, self._exchange.buffers(version), self._exchange.weights(version), after_step)
@@ -253,7 +251,7 @@ def _undo_replacements(
     """Undoes the replacement of tensors by a method of the task: writes a new tensor's numbers into the memory of the
     one that it has replaced. `buffers`, `weights`: that memory. Raises PluginError for a change that the run can't
     carry on."""
-    if problem := bindings.settle(buffers, weights):
+    if problem := bindings.restore_tensors(buffers, weights):
         raise PluginError(f"{method.__name__} {problem} ({definition_location(method)})")
 
 
@@ -263,7 +261,7 @@ def _create_stepped_model(member: Member, exchange: CoordinatorExchange) -> nn.M
     weights = [*exchange.weights(0), *exchange.buffers(0)]
     if weights[0].device.type == "cpu":
         return member.model
-    model = member.another_model()
+    model = member.build_meta_copy()
     replace_tensors(model, [tensor.data for tensor in weights])
     return model
 

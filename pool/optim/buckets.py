@@ -128,7 +128,7 @@ class BucketOptimizers:
 
         Raises RunError if the code of a schedule fails.
         """
-        for _ in range(self._schedule.due(step), self._schedule.due(step + 1)):
+        for _ in range(self._schedule.scheduler_steps(step), self._schedule.scheduler_steps(step + 1)):
             self.step_schedule(step)
 
     def step_schedule(self, step: int) -> None:
@@ -150,7 +150,7 @@ class BucketOptimizers:
         The schedule gets the position and rates that it would have if the run had had this length from the start.
         Raises RunError if its code fails, and CheckpointError.
         """
-        if not self._schedule.in_shares:
+        if not self._schedule.has_shares:
             return
         first = self._optimizers[0]
         for group in first.param_groups:
@@ -167,8 +167,8 @@ class BucketOptimizers:
             return
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch warns that the optimizer was not stepped
-            for _ in range(self._schedule.due(step)):
-                self._advance(self.schedulers[0], step - 1)
+            for _ in range(self._schedule.scheduler_steps(step)):
+                self._move(self.schedulers[0], step - 1)
         plain = json.loads(json.dumps(self.state()[1]))
         self.take_numbers({key: plain[key][:1] * len(plain[key]) for key in ("groups", "schedulers")})
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from pool.config.parts import first_steps, in_force
+from pool.config.parts import find_part, first_steps
 from pool.config.schedule import Schedule
 from pool.errors import ConfigError
 from pool.optim.factory import construct
@@ -90,7 +90,7 @@ class Parts:
     @property
     def _index(self) -> int:
         """The index of the current part."""
-        return in_force(self.begins, self.last_epoch)
+        return find_part(self.begins, self.last_epoch)
 
     def _start_part(self) -> Any:
         """Resets the learning rates and returns a new scheduler of the current part; None for a part without a

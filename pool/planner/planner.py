@@ -19,7 +19,7 @@ from loader.exit_codes import EXIT_DATA, EXIT_UNAVAILABLE
 from loader.plugins.error_text import MAX_MESSAGE_LENGTH, format_error_with_location, shorten
 from loader.stream.schema import BatchSchema
 from pool import numerics
-from pool.config.ensemble import MOST_LOSSES
+from pool.config.ensemble import MAX_GROUP_LOSSES
 from pool.config.tree import Config
 from pool.crash_points import crash_point
 from pool.device.cards import VARIABLE, describe_hidden_cards
@@ -28,7 +28,7 @@ from pool.device.names import parse_device, resolve_devices, unused_devices
 from pool.device.plugins import add_devices
 from pool.device.precision import choose_computing
 from pool.device.probe import describe_cards
-from pool.ensemble.factory import described
+from pool.ensemble.factory import describe_tensor
 from pool.errors import AWAY_ERRORS, ConfigError, PoolError, UnavailableError
 from pool.exchange.layout import join_plans, member_prefix
 from pool.exchange.plan import Plan, TensorSpec, build_plan
@@ -220,7 +220,7 @@ def _difference(tensors: Tensors, first: Tensors) -> str | None:
 
 
 def _described(spec: TensorSpec | None) -> str:
-    return "none" if spec is None else described(spec.name, spec.dtype, spec.shape)
+    return "none" if spec is None else describe_tensor(spec.name, spec.dtype, spec.shape)
 
 
 def _look_at_task(start: PlannerStart, config: Config, schema: BatchSchema, *, on_meta: bool = False) -> MemberCheck:
@@ -238,11 +238,11 @@ def _look_at_task(start: PlannerStart, config: Config, schema: BatchSchema, *, o
         measures = _measured(task, schema, averages=start.config.train.average.kind is not None)
         if config.train.metrics_every and not measures.metrics:
             raise ValueError(f"train.metrics_every: the task {config.task} has no metrics: leave it out")
-        numbers = len(start.config.members) * config.batches_of_a_group * (1 + len(measures.metrics))
-        if config.train.metrics_every and numbers > MOST_LOSSES:
+        numbers = len(start.config.members) * config.max_batches_of_group * (1 + len(measures.metrics))
+        if config.train.metrics_every and numbers > MAX_GROUP_LOSSES:
             raise ValueError(
-                f"train.metrics_every: the batches of a group have {numbers} losses and metrics; at most {MOST_LOSSES} "
-                "can be said at once: lower train.batches_per_group"
+                f"train.metrics_every: the batches of a group have {numbers} losses and metrics; at most "
+                f"{MAX_GROUP_LOSSES} can be said at once: lower train.batches_per_group"
             )
         return MemberCheck(tensor_specs(model), measures, compute_digests(_attributes(task, model)))
     except (PoolError, DataError, ModelTooLargeError):
@@ -334,9 +334,8 @@ def run(start: PlannerStart) -> Answer:
     except PoolError as error:
         answer = Refused(show_real_paths(str(error)), error.exit_code)
     except DataError as error:
-        answer = Refused(
-            show_real_paths(str(error)), EXIT_UNAVAILABLE if has_error_number(error, AWAY_ERRORS) else EXIT_DATA
-        )
+        code = EXIT_UNAVAILABLE if has_error_number(error, AWAY_ERRORS) else EXIT_DATA
+        answer = Refused(show_real_paths(str(error)), code)
     crash_point("planner.before_answer")
     return answer
 

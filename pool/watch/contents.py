@@ -10,16 +10,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from pool.analysis.records import RECENT, Run, read_run, run_folders
-from pool.analysis.table import as_data, incomparable, setting_texts, status_data
+from pool.analysis.records import RECENT, Run, find_run_folders, read_run
+from pool.analysis.table import find_incomparable, format_settings, summarize_run, summarize_status
 from pool.checkpoint.folder import linked_step, list_checkpoints
 from pool.checkpoint.state import BEST, FOLDER, LAST
-from pool.config.member_settings import differing
+from pool.config.member_settings import find_differing_keys
 from pool.errors import ConfigError
 from pool.metrics.layout import NET
 from pool.metrics.medians import MEMBERS, name_member_values
 from pool.run_folder.records import RecordFile
-from pool.stages.end import is_tested, network_of
+from pool.stages.end import find_network, is_tested
 from pool.watch.curves import Curves
 from pool.watch.lives import find_deaths, group_by_process, read_changes
 
@@ -47,7 +47,7 @@ class Watch:
 
     def check(self) -> None:
         """Checks that each folder is a run's or holds runs. Raises ConfigError."""
-        for folder in run_folders(self._folders):
+        for folder in find_run_folders(self._folders):
             if folder in self._folders:
                 read_run(folder, lambda _: ())
 
@@ -57,7 +57,7 @@ class Watch:
         found: dict[Path, None] = {}
         for folder in self._folders:
             try:
-                found |= dict.fromkeys(run_folders([folder]))
+                found |= dict.fromkeys(find_run_folders([folder]))
             except ConfigError as error:
                 notes.append(f"left out: {error}")
         yield from found
@@ -111,9 +111,9 @@ def _invert_speed(numbers: dict[str, float]) -> dict[str, float]:
 
 def _page_contents(runs: Sequence[tuple[Path, Run, _History]], notes: Sequence[str]) -> dict[str, Any]:
     """Returns the contents of the whole page."""
-    keys = differing([run.config for _, run, _ in runs])
+    keys = find_differing_keys([run.config for _, run, _ in runs])
     return {
-        "notes": [*notes, *incomparable([run for _, run, _ in runs])],
+        "notes": [*notes, *find_incomparable([run for _, run, _ in runs])],
         "keys": keys,
         "runs": [_describe_run(folder, run, history, keys) for folder, run, history in runs],
     }
@@ -124,12 +124,12 @@ def _describe_run(folder: Path, run: Run, history: _History, keys: Sequence[str]
     steps = history.steps.columns()
     steps[_RATE] = [1 / seconds if seconds else None for seconds in steps.get(_RATE, ())]
     changes = read_changes(folder, run.status.started if run.status else 0.0)
-    members = differing([member.config for member in run.members])
+    members = find_differing_keys([member.config for member in run.members])
     return {
-        **status_data(run),
+        **summarize_status(run),
         "started": run.status.started if run.status else None,
         "ended": run.status.ended if run.status else None,
-        "settings": setting_texts(run, keys),
+        "settings": format_settings(run, keys),
         "curves": {
             "steps": steps,
             "validations": history.validations.columns(),
@@ -149,9 +149,9 @@ def _describe_run(folder: Path, run: Run, history: _History, keys: Sequence[str]
 
 def _describe_member(member: Run, keys: Sequence[str]) -> dict[str, Any]:
     """Returns the numbers and settings of one member in which it differs from the others."""
-    numbers = as_data(member, ())
+    numbers = summarize_run(member, ())
     wanted = ("member", "best_validation_loss", "best_validation_step", "last_loss")
-    return {**{name: numbers[name] for name in wanted}, "settings": setting_texts(member, keys)}
+    return {**{name: numbers[name] for name in wanted}, "settings": format_settings(member, keys)}
 
 
 def _describe_checkpoints(folder: Path) -> dict[str, Any]:
@@ -166,5 +166,5 @@ def _describe_checkpoints(folder: Path) -> dict[str, Any]:
 def _describe_network(folder: Path) -> dict[str, Any] | None:
     """Returns the network that a stage of a recipe ended with. Returns None if there is none, or the run is no
     stage."""
-    network = network_of(folder)
+    network = find_network(folder)
     return None if network is None else {"name": network.name, "tested": is_tested(folder)}

@@ -11,7 +11,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from pool.export.export import export_checkpoint
-from pool.export.load import load_trained
+from pool.export.load import load_network
 from pool.export.member import Choice
 from pool.metrics.digits import format_value
 from tests.support.runs import TOY, Ended, WholeRun, run, run_well
@@ -106,7 +106,7 @@ def test_the_averaged_network_is_exported_on_request(averaged: Ended, tmp_path: 
     task = str(TOY["task"])
     exported = export_checkpoint(averaged.dir, tmp_path / "net", "", task, Choice(averaged=True))
     assert str(exported).endswith("averaged weights")
-    found = load_trained(averaged.dir, task, Choice(averaged=True)).model.state_dict()
+    found = load_network(averaged.dir, task, Choice(averaged=True)).model.state_dict()
     assert all(np.array_equal(found[name].numpy(), tensor) for name, tensor in last(averaged).items())
 
 

@@ -62,7 +62,7 @@ class Exchanges:
         self._lists = start.layout.touched_lists
         train = start.config.train
         groups = Groups(train.batches_per_step, train.batches_per_group)
-        self.others = None if start.place is None else OtherSums(start.layout, groups)  # sums of other machines
+        self.others = None if start.rank is None else OtherSums(start.layout, groups)  # sums of other machines
         gradient_slots = {
             (worker, slot): place
             for worker in range(len(start.devices))

@@ -55,7 +55,7 @@ class WeightAverage:
     def add_version(self, version: int, tensors: Sequence[Tensor]) -> None:
         """Adds a complete version of the weights to the average, if the settings say that this version counts.
         `tensors`: the weights, in the order of the names."""
-        if not self._config.adds(version):
+        if not self._config.includes(version):
             return
         self.count += 1
         if self.count == 1:

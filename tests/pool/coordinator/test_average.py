@@ -139,7 +139,7 @@ def test_keys_that_do_not_go_together_are_told(settings: dict[str, Any], problem
 )
 def test_an_average_that_lies_beyond_the_run_is_told(settings: dict[str, Any], steps: int, line: str | None) -> None:
     config = AverageConfig.model_validate(settings)
-    added = sum(config.adds(version) for version in range(steps + 1))
-    said = config.left_out(steps)
+    added = sum(config.includes(version) for version in range(steps + 1))
+    said = config.find_warning(steps)
     assert (said is None) == (line is None) == (config.kind is None or added > 1)
     assert (line or "") in (said or "")

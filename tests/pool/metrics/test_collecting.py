@@ -17,7 +17,7 @@ from loader.plugins.error_text import PluginError
 from loader.stream.schema import BatchSchema
 from pool.coordinator.scheduler.actions import CollectArrays
 from pool.coordinator.validation_arrays import ValidationArrays
-from pool.ensemble.metric_values import collect
+from pool.ensemble.metric_values import collect_arrays
 from pool.errors import ConfigError
 from pool.metrics.layout import NOTHING, Measured, create_layout
 from pool.metrics.metric import Best, Column
@@ -130,7 +130,7 @@ def places(found: Measured) -> dict[str, npt.NDArray[Any]]:
     ],
 )
 def test_what_validate_must_not_give(gave: object, complaint: str) -> None:
-    assert complaint in collect(gave, places(create_layout({"chain": Chain()}, 3)))
+    assert complaint in collect_arrays(gave, places(measured({"chain": Chain()}, 3)))
 
 
 def test_arrays_are_put_together_in_the_order_of_the_batches_whoever_computed_them_and_when() -> None:
@@ -146,8 +146,8 @@ def test_arrays_are_put_together_in_the_order_of_the_batches_whoever_computed_th
     for validation in (1, 2):  # what the one before has left plays no part
         for batch, worker in ((1, 0), (0, 0), (2, 1)):
             arrays = {name: array * (batch + validation) for name, array in GOOD.items()}
-            assert collect((0.0, arrays), found.arrays(memory[worker, batch % 2])) == ""
-            collected.collect(CollectArrays(batch, worker))
+            assert collect_arrays((0.0, arrays), found.arrays(memory[worker, batch % 2])) == ""
+            collected.take(CollectArrays(batch, worker))
         factors = range(validation, validation + 3)
         whole = {name: np.concatenate([array * factor for factor in factors]) for name, array in GOOD.items()}
         (number,) = collected.compute_metrics()

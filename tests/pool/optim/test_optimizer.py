@@ -54,7 +54,7 @@ def train(plan: Plan, name: str, steps: int, optimizers: BucketOptimizers | None
     torch.manual_seed(0)
     parameters = [nn.Parameter(torch.randn(shape)) for shape in (TABLE, BIAS)]
     made = BucketOptimizers(
-        plan, parameters, OptimizerConfig(name=name, args={"lr": 0.1}), ScheduleConfig(args={}).of_run(10)
+        plan, parameters, OptimizerConfig(name=name, args={"lr": 0.1}), ScheduleConfig(args={}).resolve(10)
     )
     if optimizers is not None:
         tensors, plain = optimizers.state()

@@ -40,7 +40,7 @@ def validate(
     an ensemble the mean.
     """
     from loader.cli.terminal import show_sample_count
-    from pool.commands.tables import show
+    from pool.commands.tables import print_table
     from pool.config.changes import Change
     from pool.metrics.digits import format_value
     from pool.tasks.chess.networks.comparison import compare
@@ -55,5 +55,5 @@ def validate(
         [net.net, format_value(net.loss), f"{net.mean_difference:.3f}", f"{net.largest_difference:.3f}"]
         for net in comparison.nets
     ]
-    show([["net", "loss", "mean difference", "largest difference"], *rows], left="net")
+    print_table([["net", "loss", "mean difference", "largest difference"], *rows], left="net")
     sys.stdout.write(f"{comparison.samples:,} positions, lambda {comparison.weight:g}; differences from {nets[0]}\n")
