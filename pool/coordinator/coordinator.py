@@ -147,7 +147,7 @@ class Coordinator:
         `machine_timeout`."""
         if self.machines is None:
             return
-        self.machines.hub.look()
+        self.machines.hub.poll_connections()
         if self.scheduler.waits_for_machines:
             line = self.machines.name_unconnected(time.monotonic(), self.machine_timeout)
             if line:

@@ -52,7 +52,7 @@ class OtherMachines:
         me = Peer(MACHINE, place.machine, place.generation)
         most = max((bucket.nbytes for bucket in layout.plan.buckets), default=0)
         most = max(most, *(buffer.nbytes for buffer in layout.plan.buffers), 0)
-        self.hub = MachineHub(context, place.key, me, place.host, place.coordinator_port, most_bytes=most)
+        self.hub = MachineHub(context, place.key, me, place.host, place.coordinator_port, max_frame_nbytes=most)
         self._unconnected: dict[int, float] = {}  # machines without a connection: since when (monotonic clock)
         self._named: set[int] = set()  # of these, those that the user has been told of
         self._sums = sums
@@ -73,7 +73,7 @@ class OtherMachines:
     def name_unconnected(self, now: float, timeout: float) -> str:
         """Returns a line that names the coordinators without a connection for more than SILENCE seconds; empty if a
         line has named all of them before. Raises RunError `timeout` seconds after that."""
-        addresses = self.hub.unconnected
+        addresses = self.hub.unconnected_addresses
         self._unconnected = {machine: self._unconnected.get(machine, now) for machine in addresses}
         self._named &= addresses.keys()
         silent = {machine for machine, since in self._unconnected.items() if now - since > SILENCE}
@@ -124,7 +124,7 @@ class OtherMachines:
         that version, or have ended."""
         if self._end != step:
             self._end = step
-            self.hub.keep(step, ShareReport(step, ()))
+            self.hub.broadcast(step, ShareReport(step, ()))
         return all(reached >= step or machine in self._finished for machine, reached in self._at.items())
 
     def committed(self, step: int) -> None:
@@ -141,7 +141,7 @@ class OtherMachines:
                 f"{groups} have different weights in step {step}: memory, or numerics; no step since is sure"
             )
         self._states = {state: machines for state, machines in self._states.items() if state.step > step}
-        self.hub.forget(step)
+        self.hub.discard_below(step)
         self._sums.drop_steps_before(step + 1)
 
     def receive(self, scheduler: StepScheduler) -> Iterator[tuple[list[Action], tuple[int, Saves] | None]]:
@@ -185,7 +185,7 @@ class OtherMachines:
     def _keep(self, step: int, message: ShareReport | BucketSums, frames: Sequence[memoryview]) -> None:
         """Sends the other machines a message about a step, and keeps it to be sent again after a lost connection."""
         self.sent_nbytes += sum(frame.nbytes for frame in frames)
-        self.hub.keep(step, message, frames)
+        self.hub.broadcast(step, message, frames)
 
 
 def _bytes(tensor: torch.Tensor) -> memoryview:

@@ -11,7 +11,7 @@ from typing import Any
 
 from pool.metrics.layout import NET
 from pool.run_folder.access import open_file
-from pool.run_folder.lines import LONGEST, lines_from_the_end
+from pool.run_folder.lines import LONGEST, read_lines_backwards
 from pool.run_folder.records import record_in
 
 _BEGIN = b'{"step": '  # how every record begins
@@ -48,7 +48,7 @@ def _end_of(fd: int, step: int) -> tuple[int, int, bytes]:
     end = known = os.fstat(fd).st_size
     validated = -1
     nets: list[tuple[int, bytes]] = []  # offset in the file and line, the last one first
-    for offset, line in lines_from_the_end(fd):
+    for offset, line in read_lines_backwards(fd):
         record = record_in(line)
         if record is not None and _is_of_a_net(record):
             known = offset
