@@ -56,7 +56,7 @@ def main() -> None:
         if pid_or_error is None:
             channel.close()
             gc.enable()
-            importlib.import_module("pool.nn.generators").seed_all(0)  # a task's module may draw at its import
+            importlib.import_module("pool.nn.generators").seed_generators(0)  # a task's module may draw at its import
             os.sched_setaffinity(0, cores)  # OpenMP may have bound this thread when torch was imported
             roles.run_role(child_lifeline, parent)
         child_lifeline.close()

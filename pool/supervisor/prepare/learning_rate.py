@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pool.metrics.medians import named
+from pool.metrics.medians import format_members
 from pool.process.plan_result import LearningRates
 from pool.supervisor.prepare.run_plan import RunPlan
 
@@ -19,7 +19,7 @@ def rate_lines(run: RunPlan) -> Iterator[str]:
     for member, rates in enumerate(run.planned.rates):
         members.setdefault(rates, []).append(member)
     for rates, indices in list(members.items())[:_MOST]:
-        prefix = f"{named(indices)}: " if len(members) > 1 else ""
+        prefix = f"{format_members(indices)}: " if len(members) > 1 else ""
         has_plateau = config.members[indices[0]].schedule.plateau.patience is not None
         yield prefix + _describe_rates(rates, run.step, has_plateau=has_plateau)
         if rates is not None and rates.low_from is not None:
