@@ -12,7 +12,7 @@ from typing import Any
 from pool.metrics.layout import NET
 from pool.run_folder.access import open_file
 from pool.run_folder.lines import LONGEST, read_lines_backwards
-from pool.run_folder.records import record_in
+from pool.run_folder.records import parse_record
 
 _BEGIN = b'{"step": '  # how every record begins
 
@@ -49,7 +49,7 @@ def _end_of(fd: int, step: int) -> tuple[int, int, bytes]:
     validated = -1
     nets: list[tuple[int, bytes]] = []  # offset in the file and line, the last one first
     for offset, line in read_lines_backwards(fd):
-        record = record_in(line)
+        record = parse_record(line)
         if record is not None and _is_of_a_net(record):
             known = offset
             if record["step"] <= step and line.endswith(b"\n"):
