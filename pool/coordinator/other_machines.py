@@ -22,7 +22,6 @@ from pool.crash_points import crash_point
 from pool.errors import ProtocolError, RunError
 from pool.exchange.host.other_sums import OtherSums
 from pool.exchange.layout import Layout
-from pool.kernels.reduction import Addend
 from pool.machines.rank import MachineRank, format_machines
 from pool.protocol.identity import MACHINE, Peer
 from pool.protocol.machine_hub import MachineHub
@@ -46,20 +45,21 @@ class OtherMachines:
         the indices of the groups of batches of a step that this machine computes. `sums`: keeps the sums that other
         machines send. Raises UnavailableError if the port can't be had."""
         self._generation = rank.generation
-        self._is_other = {machine for machine in range(rank.num_machines) if machine != rank.machine}
+        self._machines = {machine for machine in range(rank.num_machines) if machine != rank.machine}
         self.is_first = rank.machine == 0
         self.has_first_batch = 0 in share and bool(layout.plan.buffers)
         me = Peer(MACHINE, rank.machine, rank.generation)
-        most = max((bucket.nbytes for bucket in layout.plan.buckets), default=0)
-        most = max(most, *(buffer.nbytes for buffer in layout.plan.buffers), 0)
-        self.hub = MachineHub(context, rank.key, me, rank.host, rank.coordinator_port, max_frame_nbytes=most)
+        plan = layout.plan
+        nbytes = [*(bucket.nbytes for bucket in plan.buckets), *(buffer.nbytes for buffer in plan.buffers)]
+        max_nbytes = max(nbytes, default=0)
+        self.hub = MachineHub(context, rank.key, me, rank.host, rank.coordinator_port, max_frame_nbytes=max_nbytes)
         self._unconnected: dict[int, float] = {}  # machines without a connection: since when (monotonic clock)
         self._warned: set[int] = set()  # of these, those that the user was warned of
         self._sums = sums
         self._newest_step = dict.fromkeys(self._machines, -1)  # by machine: the newest step of its messages
         self._end_version = -1  # the version that this machine ends with, once that is announced
         self._finished: set[int] = set()  # other machines whose coordinators have ended
-        self._states: dict[StateSum, set[int]] = {}  # checksum of a version -> machines that have this one
+        self._states: dict[StateSum, set[int]] = {}  # checksum of a version -> machines that have computed it
         self._machine = rank.machine
         self.sent_nbytes = 0  # bytes sent to each other machine since this process began
 
