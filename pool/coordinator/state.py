@@ -138,7 +138,7 @@ class State:
         for m, rule in action.rules.items():
             optimizers = self._models.members[m].optimizers
             before = optimizers.learning_rate
-            optimizers.set_rates(rule.reduced)
+            optimizers.set_rates(rule.reduce)
             if optimizers.learning_rate != before:
                 rates = f"from {before:g} to {optimizers.learning_rate:g}"
                 reduced[f"{rule.goal.metric} gets no better: the learning rate is reduced {rates}"].append(m)

@@ -207,7 +207,7 @@ class Metrics:
         if self.unwritten == 0:
             return True
         now = time.monotonic()
-        if not self._attempts.due(now):
+        if not self._attempts.is_due(now):
             return False
         waited = self._attempts.waits
         try:
@@ -216,7 +216,7 @@ class Metrics:
             if error.errno not in SPACE_ERRORS:
                 return True  # `close` reports the error
             account = f"{self.unwritten} lines of {self._lines.path} can't be written: {error.strerror}"
-            if not self._attempts.failed(now):
+            if not self._attempts.record_failure(now):
                 raise RunError(f"{account}; tried for {FINAL_MINUTES} minutes", EXIT_RESOURCES) from None
             if not waited:
                 self._notify(

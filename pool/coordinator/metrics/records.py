@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from pool.metrics.layout import NET
 from pool.run_folder.access import open_file
-from pool.run_folder.lines import LONGEST, lines_from_the_end
-from pool.run_folder.records import record_in
+from pool.run_folder.lines import LONGEST, read_lines_backwards
+from pool.run_folder.records import parse_record
 
 _BEGIN = b'{"step": '  # how every record begins
 
@@ -54,8 +54,8 @@ def _read_tail(fd: int, step: int) -> _Tail:
     begin = last_record = os.fstat(fd).st_size
     validated = -1
     nets: list[tuple[int, bytes]] = []  # offset in the file and line, the last one first
-    for offset, line in lines_from_the_end(fd):
-        record = record_in(line)
+    for offset, line in read_lines_backwards(fd):
+        record = parse_record(line)
         if record is not None and _is_of_a_net(record):
             last_record = offset
             if record["step"] <= step and line.endswith(b"\n"):
