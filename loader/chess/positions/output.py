@@ -55,9 +55,9 @@ class _Frames:
 
     def add(self, data: bytes) -> bytes:
         """Compresses bytes. Returns what is ready to be written."""
-        packed = self._packer.pack(data, last=False)
+        compressed = self._packer.pack(data, last=False)
         self._size += len(data)
-        return packed if self._size < FRAME else packed + self.end()
+        return compressed if self._size < FRAME else compressed + self.end()
 
     def end(self) -> bytes:
         """Ends the open frame and returns its last bytes. A file has at least one frame."""
@@ -197,7 +197,7 @@ def add_chunk_headers(blocks: Iterable[UnitBlock], format: PositionFormat) -> It
     yield framer.close()
 
 
-def packed(blocks: Iterable[bytes], target: Target) -> Iterator[bytes]:
+def compress(blocks: Iterable[bytes], target: Target) -> Iterator[bytes]:
     """Compresses blocks of a file's bytes as the target says. Yields bytes."""
     frames = _Frames(target.packing)
     for block in blocks:

@@ -58,7 +58,7 @@ class PerspectiveNetwork:
         return f"{self.net.unit:g} for an output of 1 (a hundred of them = one pawn)"
 
     def activations(self, positions: Sequence[Position]) -> npt.NDArray[Any]:
-        return first_activations(self.net, PositionBatch.of(positions))
+        return first_activations(self.net, PositionBatch.from_positions(positions))
 
     def evaluate(self, positions: Sequence[Position]) -> Evaluation:
         return evaluate(self.net, positions, buckets_by_pieces(self.net.shape.output_buckets))
@@ -66,7 +66,7 @@ class PerspectiveNetwork:
     def compute_values(self, block: PositionBatch, threads: int = 1) -> Ints:
         return compute_values(self.net, block, buckets_by_pieces(self.net.shape.output_buckets), threads)
 
-    def facts(self) -> NetworkSummary:
+    def summarize(self) -> NetworkSummary:
         """Summarises the network for `pool inspect`. An output counts as dead if it is 0 even with the largest row as
         often as may be."""
         net, shape = self.net, self.net.shape
@@ -76,7 +76,7 @@ class PerspectiveNetwork:
         most_active = _native.describe_feature_set(*shape.inputs)[1]
         highest = net.tensors["l0b"] + most_active * np.maximum(rows, 0)
         about: dict[str, str | int] = {
-            "network": shape.in_words,
+            "network": shape.describe(),
             "activation": shape.activation,
             "inputs": shape.inputs.features,
             "output buckets": in_words(shape.output_buckets),
