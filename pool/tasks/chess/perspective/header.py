@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from loader.chess.output_buckets import in_words
+from loader.chess.output_buckets import format_output_buckets
 from pool.tasks.chess.perspective.config import ExportTensor
 from pool.tasks.chess.perspective.inference import PAIR_SHIFT, is_integer_only
 from pool.tasks.chess.perspective.network_file import ALIGNMENT, content_size, file_size
@@ -73,9 +73,10 @@ def _comment_lines(net: Net, file_name: str) -> list[str]:
         "integers all through" if is_integer_only(shape) else f"float from the sums of l1 on, products >> {PAIR_SHIFT}"
     )
     padding = f"The file is filled up to a multiple of {ALIGNMENT} bytes."
+    buckets = format_output_buckets(shape.output_buckets)
     return [
         f"{file_name}: {shape.describe()}, {shape.activation}; {arithmetic}.",
-        f"Inputs {shape.inputs.features}, output buckets {in_words(shape.output_buckets)}. Little endian. {padding}",
+        f"Inputs {shape.inputs.features}, output buckets {buckets}. Little endian. {padding}",
     ]
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loader import _native
-from loader.chess.output_buckets import buckets_by_pieces, in_words
+from loader.chess.output_buckets import buckets_by_pieces, format_output_buckets
 from loader.errors import DataError
 from pool.errors import ConfigError
 from pool.tasks.chess.network import Evaluation, FirstLayerBoards, NetworkSummary, summarize_tensor
@@ -79,7 +79,7 @@ class PerspectiveNetwork:
             "network": shape.describe(),
             "activation": shape.activation,
             "inputs": shape.inputs.features,
-            "output buckets": in_words(shape.output_buckets),
+            "output buckets": format_output_buckets(shape.output_buckets),
         }
         return NetworkSummary(about, tensors, {"the first layer": (int((highest <= 0).sum()), highest.size)})
 
