@@ -15,20 +15,20 @@ from pool.checkpoint.state import AVERAGE, BEST, FOLDER
 from pool.config.tree import Config
 from pool.errors import ConfigError, PoolError, RunError
 from pool.exchange.exchange_choice import HOST
+from pool.machines.follower import MachineRefused, RunEnded, StartGeneration, StopGeneration
 from pool.machines.group import MachineGroup
-from pool.machines.member import Begin, Break, Over, Refused
-from pool.machines.start import lone_machine_line
+from pool.machines.start import find_lone_machine_warning
 from pool.protocol.identity import SUPERVISOR, Peer
 from pool.protocol.messages import RunReport
-from pool.run_folder.access import shown
+from pool.run_folder.access import show_real_paths
 from pool.run_folder.records import METRICS
-from pool.supervisor.outcome import outcome_of, tell
-from pool.supervisor.prepare.data_files import check_at_end
-from pool.supervisor.prepare.machine_facts import of_config, of_plan
-from pool.supervisor.prepare.memory import reserve
-from pool.supervisor.prepare.preparation import prepare
+from pool.supervisor.outcome import collect_outcome, run_end_program
+from pool.supervisor.prepare.data_files import check_unchanged_at_end
+from pool.supervisor.prepare.machine_facts import config_facts, plan_facts
+from pool.supervisor.prepare.memory import reserve_memory
+from pool.supervisor.prepare.preparation import prepare_run
 from pool.supervisor.processes.reaper import Orphans
-from pool.supervisor.resources.logs import log_into
+from pool.supervisor.resources.logs import log_to_folder
 from pool.supervisor.resources.run_folder import RunFolder
 from pool.supervisor.resources.signals import StopSignals
 from pool.supervisor.summary import closing_lines
@@ -89,53 +89,53 @@ class _Run:
 
     def ended(self, code: int, reason: str = "") -> None:
         """Records how the run has ended, and starts the user's program `train.on_end`."""
-        self.folder.ended(code, reason)
+        self.folder.record_end(code, reason)
         if self.config.train.on_end:
-            outcome = outcome_of(self.config, self.folder, self.report, code, reason, self.again)
-            tell(self.config.train.on_end, outcome, self.folder, self.signals, self.progress.say)
+            outcome = collect_outcome(self.config, self.folder, self.report, code, reason, self.again)
+            run_end_program(self.config.train.on_end, outcome, self.folder, self.signals, self.progress.say)
 
 
 def _refusal(error: PoolError | OSError, folder: RunFolder) -> PoolError:
     """Converts an error that ends the run to one with a line for the user and an exit code."""
     if isinstance(error, PoolError):
-        return PoolError(shown(str(error)), error.exit_code)
+        return PoolError(show_real_paths(str(error)), error.exit_code)
     log.error("the run ends", exc_info=error)  # want of memory, descriptors or processes is no bug
-    return RunError(shown(f"{error.filename or folder.path}: {error.strerror or error}"))
+    return RunError(show_real_paths(f"{error.filename or folder.path}: {error.strerror or error}"))
 
 
 def _supervise(run: _Run, allow_different_numerics: bool, changes: Sequence[tuple[str, Any]]) -> int:
     """Prepares the run, supervises it, and shows its closing lines. Returns the exit code."""
     config, folder, progress = run.config, run.folder, run.progress
     logging.raiseExceptions = False  # a full disk loses log lines, nothing else
-    log_into(folder.logs)
+    log_to_folder(folder.logs)
     crash_points.arm(config.testing.crash_points, Peer(SUPERVISOR))
     progress.say(f"run {folder.path}: preparing")
     if config.run.trace:
         trace.clear(folder.inside)
-    if run.group is None and (line := lone_machine_line(os.environ)):
+    if run.group is None and (line := find_lone_machine_warning(os.environ)):
         progress.say(line)
     begin = None if run.group is None else _agree(run, run.group)
     if begin is None:
         run.group = None
-    plan, forkserver = prepare(
+    plan, forkserver = prepare_run(
         config,
         folder,
         run.signals,
         allow_different_numerics=allow_different_numerics,
         changes=changes,
-        place=None if run.group is None or begin is None else run.group.of_generation(begin.generation),
+        rank=None if run.group is None or begin is None else run.group.rank_in_generation(begin.generation),
         step=None if begin is None else begin.step,
     )
     run.config = plan.config
     if run.group is not None:
-        run.group.member.knows(of_plan(plan))
+        run.group.follower.add_facts(plan_facts(plan))
     try:
-        folder.record(plan.config, plan.overrides)
-        supervisor = Supervisor(plan, reserve(plan), forkserver, folder, run.signals, progress, run.group)
+        folder.write_config(plan.config, plan.overrides)
+        supervisor = Supervisor(plan, reserve_memory(plan), forkserver, folder, run.signals, progress, run.group)
     except BaseException:
         forkserver.end()
         raise
-    for note in folder.take_notes():
+    for note in folder.pop_notes():
         log.warning("%s", note)
         progress.say(note)
     if plan.checkpoint is not None:
@@ -146,18 +146,18 @@ def _supervise(run: _Run, allow_different_numerics: bool, changes: Sequence[tupl
     try:
         code = supervisor.run()
         if code == EXIT_DONE:
-            check_at_end(plan)
+            check_unchanged_at_end(plan)
     except (PoolError, OSError) as error:
-        if unsaved := supervisor.unsaved():
+        if unsaved := supervisor.describe_unsaved_steps():
             progress.say(unsaved)
         if run.group is not None and not isinstance(error, ConfigError):  # else this machine alone can't take part
-            run.group.ends(str(_refusal(error, folder)))
+            run.group.report_end(str(_refusal(error, folder)))
         raise
     finally:
         supervisor.end_all()
         run.report = supervisor.last_report
         progress.close()
-        for line in supervisor.left_out.lines():
+        for line in supervisor.skipped.lines():
             progress.say(line)
         if (trace_file := config.trace_file) is not None:
             progress.say(trace.finish(folder.inside, trace_file))
@@ -172,30 +172,32 @@ def _supervise(run: _Run, allow_different_numerics: bool, changes: Sequence[tupl
     return code
 
 
-def _agree(run: _Run, group: MachineGroup) -> Begin | None:
+def _agree(run: _Run, group: MachineGroup) -> StartGeneration | None:
     """Waits until all machines have agreed on the step to begin with.
 
     Returns None if this machine has the run's last step and no other machine is running, since the others are done too.
     Raises ConfigError, RunError.
     """
-    run.folder.last_checkpoint()  # damaged ones are set aside
+    run.folder.find_last_checkpoint()  # damaged ones are set aside
     steps = run.folder.checkpoint_steps()
     has_last = run.config.train.steps in steps and not run.config.train.epochs  # epochs are not converted to steps yet
-    group.member.knows(of_config(run.config, group.place.machines))
-    group.member.can_begin(steps, copies=run.resume)
+    group.follower.add_facts(config_facts(run.config, group.rank.num_machines))
+    group.follower.report_steps(steps, copies=run.resume)
 
     def given_up() -> bool:
         run.signals.drain()
-        return run.signals.count > 0 or (has_last and group.alone)
+        return run.signals.count > 0 or (has_last and group.is_alone)
 
     timeout = run.config.pool.machine_timeout
-    match group.wait_for_step(lambda: run.folder.inside / FOLDER, given_up, run.progress.say, timeout):
-        case Begin() as begin:
-            run.progress.say(f"machine {group.place.machine} of {group.place.machines}: begins with step {begin.step}")
+    match group.wait_for_decision(lambda: run.folder.inside / FOLDER, given_up, run.progress.say, timeout):
+        case StartGeneration() as begin:
+            run.progress.say(
+                f"machine {group.rank.machine} of {group.rank.num_machines}: begins with step {begin.step}"
+            )
             return begin
-        case Refused(why):
+        case MachineRefused(why):
             raise ConfigError(why)
-        case Over(why) | Break(why):
+        case RunEnded(why) | StopGeneration(why):
             raise RunError(why or "the run is over on the other machines", EXIT_CRASH_LOOP)
         case None if run.signals.count == 0:
             last = f"step {run.config.train.steps}, the last, is in a checkpoint here"

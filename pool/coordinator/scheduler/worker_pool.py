@@ -2,7 +2,7 @@
 group of batches) are in use. Pure.
 
 After the coordinator's death workers may still compute for it. A worker sends nothing to the successor while it does
-(`JobQueue.may_speak`). The successor lets the feeder fill the ring again when every worker that was alive at its start
+(`JobQueue.can_report`). The successor lets the feeder fill the ring again when every worker that was alive at its start
 has sent something or is dead (I4).
 """
 
@@ -153,8 +153,8 @@ class WorkerPool:
                 worker.needs_orders = False
                 worker.version = version
                 worker.orders_number += 1
-                assignments, wants_answer = tuple(worker.assignments), bool(worker.revoked)
-                orders = WorkerOrders(version, assignments, worker.orders_number, wants_answer, frozen)
+                assignments, needs_report = tuple(worker.assignments), bool(worker.revoked)
+                orders = WorkerOrders(version, assignments, worker.orders_number, needs_report, frozen)
                 yield OrderWorker(worker.peer, orders)
 
     def resend_orders(self) -> None:

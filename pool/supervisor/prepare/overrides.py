@@ -9,27 +9,27 @@ from typing import Any
 
 from pool.checkpoint.overrides import Override, allowed, to_apply
 from pool.checkpoint.state import SavedState
-from pool.config.changes import toml_value
-from pool.config.values import unfit
+from pool.config.changes import parse_toml_value
+from pool.config.values import find_unstorable
 from pool.errors import ConfigError
 from pool.supervisor.resources.run_folder import RunFolder
 
 
-def parse(text: str) -> tuple[str, Any]:
+def parse_override(text: str) -> tuple[str, Any]:
     """Parses `KEY=VALUE`, where the value is written as in a config file. Raises ConfigError."""
     key, equals, value = text.partition("=")
     try:
         if not equals or not key.strip():
             raise ValueError
-        parsed = toml_value(value)
+        parsed = parse_toml_value(value)
     except (ValueError, RecursionError):
         raise ConfigError(f"--override {text}: expected KEY=VALUE with a value as in a config file") from None
-    if (problem := unfit({key.strip(): parsed})) is not None:
+    if (problem := find_unstorable({key.strip(): parsed})) is not None:
         raise ConfigError(f"--override {problem}")
     return key.strip(), parsed
 
 
-def overrides_of(
+def collect_overrides(
     saved: SavedState | None, changes: Sequence[tuple[str, Any]], folder: RunFolder
 ) -> tuple[Override, ...]:
     """Returns all overrides of the run, those included that are still to be applied.
@@ -51,10 +51,10 @@ def overrides_of(
                 f"--override {key}: the checkpoint holds no such number; it has {', '.join(keys)}; other keys are set "
                 "in the config, or with --set"
             )
-    pending, repeated = to_apply(saved.step, history, folder.recorded_overrides(), changes)
+    pending, repeated = to_apply(saved.step, history, folder.read_overrides(), changes)
     for entry in repeated:
-        folder.note(f"--override {entry.key}: {entry.value} was set at step {entry.step}, and is not set again")
+        folder.add_note(f"--override {entry.key}: {entry.value} was set at step {entry.step}, and is not set again")
     for entry in pending:
         when = "now" if entry.step == saved.step else f"at step {entry.step}, as config.json says"
-        folder.note(f"{entry.key} becomes {entry.value} {when}")
+        folder.add_note(f"{entry.key} becomes {entry.value} {when}")
     return (*history, *pending)

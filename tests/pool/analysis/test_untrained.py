@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from loader.stream.interface import Cursor
-from pool.analysis.predict import Predicted, Predictor, predict_file
+from pool.analysis.predict import PredictionSummary, Predictor, predict_file
 from pool.checkpoint import store
 from pool.checkpoint.state import FOLDER, OPTIMIZER, OptimizerNumbers
 from pool.commands.main import main
@@ -51,7 +51,7 @@ def save(
         for table in tables.values():
             change(table)
     states = {f"{name}/{key}": each for name, table in tables.items() for key, each in state(table.detach()).items()}
-    store.save(
+    store.save_checkpoint(
         folder / FOLDER,
         store.Checkpoint(
             step=1,
@@ -67,7 +67,7 @@ def save(
     return folder
 
 
-def predicted(folder: Path) -> Predicted:
+def predicted(folder: Path) -> PredictionSummary:
     data = folder / "data.svm"
     data.write_text("".join(f"0 {user}:1 {SIZE + item}:1\n" for user, item in zip(USERS, ITEMS, strict=True)))
     return predict_file(Predictor.open(folder, None, "predict"), [str(data)], folder / "out.tsv")

@@ -23,11 +23,11 @@ from loader.exit_codes import EXIT_FAILED, EXIT_RESOURCES
 from loader.stream.interface import Cursor
 from pool.checkpoint import snapshot, store
 from pool.checkpoint.folder import (
-    checkpoints,
+    find_checkpoint,
     keep_former_best,
     linked_step,
-    locate,
-    remove_old,
+    list_checkpoints,
+    remove_old_checkpoints,
     step_of,
     step_path,
 )
@@ -36,12 +36,12 @@ from pool.checkpoint.snapshot import Snapshot
 from pool.checkpoint.state import BEST, FOLDER, LAST, OptimizerNumbers, read_state
 from pool.checkpoint.store import Checkpoint
 from pool.checkpoint.validations import NONE, Goal, Validation, Validations
-from pool.checkpoint.writer import CheckpointWriter, Written
+from pool.checkpoint.writer import CheckpointWriter, WriteResult
 from pool.coordinator.checkpoints import Checkpoints
 from pool.coordinator.snapshots import Snapshots
 from pool.errors import CheckpointError
 from pool.protocol.messages import RunReport, Shares
-from pool.supervisor.failover import choose
+from pool.supervisor.failover import SnapshotInArea, choose_snapshot
 from pool.supervisor.summary import closing_lines
 from tests.support.paths import ROOT
 from tests.support.runs import TOY, Ended, run_well
@@ -147,7 +147,7 @@ class SlowWriter:
         self.begun: list[int] = []
         self.written: list[int] = []
         self.in_work: Checkpoint | None = None
-        self._ended: Written | None = None
+        self._ended: WriteResult | None = None
         self._event = os.eventfd(1, os.EFD_NONBLOCK)
 
     def fileno(self) -> int:
@@ -155,22 +155,22 @@ class SlowWriter:
         return self._event
 
     @property
-    def busy(self) -> bool:
+    def is_busy(self) -> bool:
         return self.in_work is not None
 
-    def begin(self, checkpoint: Checkpoint) -> None:
+    def start(self, checkpoint: Checkpoint) -> None:
         self.begun.append(checkpoint.step)
         self.in_work = checkpoint
 
     def end(self, problem: str | None = None, *, is_permanent: bool = False) -> None:
         assert self.in_work is not None
         assert torch.equal(self.in_work.weights["w"], state(self.in_work.step).weights["w"]), "overwritten"
-        self._ended = Written(self.in_work.step, problem, is_permanent)
+        self._ended = WriteResult(self.in_work.step, problem, is_permanent)
         if problem is None:
             self.written.append(self.in_work.step)
         self.in_work = None
 
-    def take(self) -> Written | None:
+    def pop_result(self) -> WriteResult | None:
         ended, self._ended = self._ended, None
         return ended
 
@@ -193,31 +193,31 @@ class Run:
             state=lambda: state(self.step),
             notify=self.said.append,
         )
-        self.checkpoints.meanwhile = writer.end
+        self.checkpoints.while_waiting = writer.end
 
     def resume(self) -> None:
         self.checkpoints.resume(self.step, self.known)
 
     def advance(self, loss: float | None = None) -> None:
         self.step += 1
-        self.checkpoints.committed(self.step, validated_next=loss is not None)
+        self.checkpoints.on_commit(self.step, validated_next=loss is not None)
         if loss is not None:
             self.validate(loss)
 
     def validate(self, loss: float) -> None:
         known = self.checkpoints.validations.after([Validation(self.step, loss)])
-        self.checkpoints.validated(known)
+        self.checkpoints.on_validation(known)
 
     def written(self, problem: str | None = None) -> None:
         self.writer.end(problem)
-        self.checkpoints.hear()
+        self.checkpoints.handle_ended()
 
 
 def test_each_validation_that_is_better_gets_a_checkpoint_of_its_own_version() -> None:
     run = Run(SlowWriter())
     for loss in (3.0, None, 2.0, 2.5, None, 1.0, 9.0):
         run.advance(loss)
-        if run.writer.busy:
+        if run.writer.is_busy:
             run.written()
     assert run.writer.written == [1, 3, 6]
     assert run.checkpoints.best_on_disk == Validation(6, 1.0)
@@ -228,7 +228,7 @@ def test_what_is_due_at_a_validated_step_waits_for_the_result_and_holds_it() -> 
     run.advance(2.0)
     run.written()
     run.step = 2
-    run.checkpoints.committed(2, validated_next=True)
+    run.checkpoints.on_commit(2, validated_next=True)
     assert run.writer.begun == [1]
     run.validate(5.0)
     assert run.writer.in_work is not None
@@ -276,7 +276,7 @@ def test_the_last_checkpoint_is_kept_in_memory_until_the_disk_takes_it(monkeypat
     run.advance()
     assert not run.checkpoints.finish(1)
     run.written("No space left on device")
-    assert run.checkpoints.waits
+    assert run.checkpoints.waits_for_disk
     assert not run.checkpoints.finish(1)
     assert run.writer.begun == [1], "after a pause"
     now += 0.99 * FINAL_SECONDS
@@ -289,7 +289,7 @@ def test_the_last_checkpoint_is_kept_in_memory_until_the_disk_takes_it(monkeypat
     assert not run.checkpoints.finish(1)
     run.writer.end("No space left on device")
     with pytest.raises(CheckpointError, match=r"No space left on device; .*tried for 60 minutes") as error:
-        run.checkpoints.hear()
+        run.checkpoints.handle_ended()
     assert error.value.exit_code == EXIT_RESOURCES
 
 
@@ -299,7 +299,7 @@ def test_a_state_without_a_form_on_disk_is_not_waited_for() -> None:
     run.checkpoints.finish(1)
     run.writer.end("optimizer keeps what is no plain data", is_permanent=True)
     with pytest.raises(CheckpointError, match="no plain data") as error:
-        run.checkpoints.hear()
+        run.checkpoints.handle_ended()
     assert error.value.exit_code == EXIT_FAILED
 
 
@@ -342,34 +342,36 @@ def test_a_coordinator_goes_on_from_the_copy_that_still_has_to_be_written(
     known = Validations(None, None if best is None else Validation(best, 1.0))
     none = OptimizerNumbers({}, [], [])
     areas = [
-        (index, Snapshot(step=step, cursor=Cursor(), optimizer=none, validations=known, tensors={}))
+        SnapshotInArea(index, Snapshot(step=step, cursor=Cursor(), optimizer=none, validations=known, tensors={}))
         for index, step in enumerate(steps)
     ]
-    found = choose(iter(areas), on_disk)
-    assert (found and found[1].step) == chosen
+    found = choose_snapshot(iter(areas), on_disk)
+    assert (found and found.state.step) == chosen
 
 
 def test_the_best_and_each_of_so_many_steps_are_kept(tmp_path: Path) -> None:
     best = Validation(3, 1.0)
     for step in range(1, 12):
         known = Validations(best, best) if step >= 3 else NONE
-        store.save(tmp_path, state(step, known))
-        remove_old(tmp_path, keep=2, keep_every=4)
-    assert [path.name for path in checkpoints(tmp_path)] == [step_path(tmp_path, s).name for s in (3, 4, 8, 10, 11)]
+        store.save_checkpoint(tmp_path, state(step, known))
+        remove_old_checkpoints(tmp_path, keep=2, keep_every=4)
+    assert [path.name for path in list_checkpoints(tmp_path)] == [
+        step_path(tmp_path, s).name for s in (3, 4, 8, 10, 11)
+    ]
     assert (linked_step(tmp_path, BEST), linked_step(tmp_path, LAST)) == (3, 11)
-    assert store.load(tmp_path / BEST).validations.best == best
+    assert store.load_checkpoint(tmp_path / BEST).validations.best == best
     better = Validation(12, 0.5)
-    store.save(tmp_path, state(12, Validations(better, better)))
-    remove_old(tmp_path, keep=2, keep_every=4)
-    assert [path.name for path in checkpoints(tmp_path)] == [step_path(tmp_path, s).name for s in (4, 8, 11, 12)]
+    store.save_checkpoint(tmp_path, state(12, Validations(better, better)))
+    remove_old_checkpoints(tmp_path, keep=2, keep_every=4)
+    assert [path.name for path in list_checkpoints(tmp_path)] == [step_path(tmp_path, s).name for s in (4, 8, 11, 12)]
     assert linked_step(tmp_path, BEST) == 12
 
 
 def test_a_snapshot_holds_what_is_known_of_validations() -> None:
     area = np.frombuffer(mmap.mmap(-1, 64 << 10), np.uint8)
     known = Validations(Validation(9, float("inf")), Validation(4, 0.25))
-    assert snapshot.Writer(area).write(state(9, known), {}).validations == known
-    found = snapshot.read(area)
+    assert snapshot.SnapshotWriter(area).write(state(9, known), {}).validations == known
+    found = snapshot.read_snapshot(area)
     assert found is not None
     assert found.validations == known
 
@@ -483,7 +485,7 @@ def test_a_run_ends_with_its_best_checkpoint_and_the_command_that_exports_it(und
     losses = {r["step"]: r["validation_loss"] for r in undisturbed.metrics() if "validation_loss" in r and r["step"]}
     best = min(losses, key=lambda step: losses[step])
     assert best != 12, "the test needs a best one that is not the newest"
-    assert [path.name for path in checkpoints(folder)] == [step_path(folder, step).name for step in (best, 12)]
+    assert [path.name for path in list_checkpoints(folder)] == [step_path(folder, step).name for step in (best, 12)]
     assert linked_step(folder, BEST) == best
     assert read_state(folder / "last").validations.best == Validation(best, losses[best])
     shown, export = undisturbed.out.splitlines()[-2:]
@@ -515,13 +517,13 @@ def test_there_is_no_newer_snapshot_before_the_checkpoint_of_a_net_is_written() 
     run = Run(SlowWriter(), export_every=2)
 
     def newest() -> int:
-        return max(snapshot.committed(area) or 0 for area in run.areas)
+        return max(snapshot.committed_step(area) or 0 for area in run.areas)
 
     for _ in range(3):
         run.advance()
-    assert (run.writer.begun, newest(), run.checkpoints.exported) == ([2], 2, 0)
+    assert (run.writer.begun, newest(), run.checkpoints.exported_step) == ([2], 2, 0)
     run.written()
-    assert run.checkpoints.exported == 2
+    assert run.checkpoints.exported_step == 2
     run.advance(1.0)
     assert (run.writer.begun, newest()) == ([2, 4], 4)
     run.advance(0.5)  # the best so far: the run waits for the thread, and goes on with it
@@ -541,7 +543,7 @@ def test_a_net_whose_checkpoint_fails_is_told_and_the_run_goes_on() -> None:
     for _ in range(2):
         run.advance()
     run.written("disk full")
-    assert run.checkpoints.exported == 0
+    assert run.checkpoints.exported_step == 0
     assert "checkpoint of step 2 can't be written: disk full" in run.said[0]
     for _ in range(2):
         run.advance()
@@ -562,17 +564,17 @@ def test_a_successor_at_the_step_of_a_net_writes_its_checkpoint() -> None:
 
 def test_what_was_the_best_by_other_validations_stays_under_a_name(tmp_path: Path) -> None:
     for step in (1, 2, 3):
-        store.save(tmp_path, state(step, Validations(None, Validation(1, 0.5))))
+        store.save_checkpoint(tmp_path, state(step, Validations(None, Validation(1, 0.5))))
     assert linked_step(tmp_path, BEST) == 1
     name = keep_former_best(tmp_path)
     assert name == "former-best-step-000000001"
-    store.save(tmp_path, state(4, Validations(None, Validation(4, 0.5))))
-    remove_old(tmp_path, 1)
-    assert [step_of(path) for path in checkpoints(tmp_path)] == [1, 4]
-    assert locate(tmp_path / name) == step_path(tmp_path, 1)
+    store.save_checkpoint(tmp_path, state(4, Validations(None, Validation(4, 0.5))))
+    remove_old_checkpoints(tmp_path, 1)
+    assert [step_of(path) for path in list_checkpoints(tmp_path)] == [1, 4]
+    assert find_checkpoint(tmp_path / name) == step_path(tmp_path, 1)
     (tmp_path / name).unlink()
-    remove_old(tmp_path, 1)
-    assert [step_of(path) for path in checkpoints(tmp_path)] == [4]
+    remove_old_checkpoints(tmp_path, 1)
+    assert [step_of(path) for path in list_checkpoints(tmp_path)] == [4]
     assert keep_former_best(tmp_path / "empty") is None
 
 

@@ -19,12 +19,12 @@ from loader.section import union_types
 from loader.stream.interface import Cursor
 from pool.checkpoint.state import OPTIMIZER, WEIGHTS, OptimizerNumbers, SavedState, encode_state, read_state
 from pool.checkpoint.tensor_file import FileSums
-from pool.config.key_path import walk
+from pool.config.key_path import walk_fields
 from pool.config.load import load_config, parse_config
 from pool.config.tree import Config, config_class
 from pool.errors import ConfigError
 from pool.metrics.layout import MOST
-from pool.process.start import CoordinatorStart, start_of
+from pool.process.start import CoordinatorStart, decode_start
 from pool.protocol.codec import MAX_INT, Envelope, decode, encode
 from pool.protocol.identity import COORDINATOR, SUPERVISOR, Peer
 from pool.protocol.messages import MetricValue, RunReport, Shares
@@ -63,12 +63,12 @@ def same(one: Any, other: Any) -> bool:
 
 def everywhere(config: Config, folder: Path) -> Iterator[tuple[str, Config]]:
     """The config as processes, config.json and state.json have it."""
-    start = run_plan(folder, config=config, answer=planned()).start_of(Peer(COORDINATOR))
-    received = start_of(start.to_json(), folder)
+    start = run_plan(folder, config=config, answer=planned()).start_document(Peer(COORDINATOR))
+    received = decode_start(start.to_json(), folder)
     assert isinstance(received, CoordinatorStart)
     yield "a process", received.config
     run = RunFolder(config.model_copy(update={"run": config.run.model_copy(update={"dir": str(folder)})}), resume=True)
-    run.record(config)
+    run.write_config(config)
     run.close()
     recorded = json.loads((folder / "config.json").read_bytes())
     del recorded["overrides"]
@@ -185,7 +185,7 @@ def numeric_keys() -> list[tuple[str, str, FieldInfo]]:
     return [
         (task, key, field)
         for task in TASKS
-        for key, field in walk(config_class(task))
+        for key, field in walk_fields(config_class(task))
         if {int, float} & set(union_types(field.annotation))
         and (task == "stockfish" or not key.startswith(("model.", "loss.")))
     ]
@@ -307,7 +307,7 @@ def test_the_largest_run_can_be_reported_and_shown() -> None:
     """Its steps, batches and samples fit the words of messages."""
     largest = {
         key: bounds(field)[1]
-        for key, field in walk(config_class("stockfish"))
+        for key, field in walk_fields(config_class("stockfish"))
         if {int} & set(union_types(field.annotation))
     }
     steps, per_step, batch = (largest[f"{key}"] for key in ("train.steps", "train.batches_per_step", "data.batch_size"))
@@ -326,7 +326,7 @@ def test_the_largest_run_can_be_reported_and_shown() -> None:
         validation_step=int(steps) - 1,
         learning_rate=1.0,
         shares=Shares(),
-        computed=1e9,
+        compute_seconds=1e9,
         checkpoint=int(steps) - 1,
         finished=False,
         best_step=int(steps) - 1,
@@ -342,6 +342,6 @@ def test_the_largest_run_can_be_reported_and_shown() -> None:
 def test_choices_are_no_numbers() -> None:
     """`NUMERIC` would miss a Literal of numbers."""
     for task in TASKS:
-        for _, field in walk(config_class(task)):
+        for _, field in walk_fields(config_class(task)):
             for kind in union_types(field.annotation):
                 assert get_origin(kind) is not Literal or all(isinstance(choice, str) for choice in get_args(kind))

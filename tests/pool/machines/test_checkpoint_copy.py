@@ -10,13 +10,13 @@ import pytest
 import torch
 
 from loader.stream.interface import Cursor
-from pool.checkpoint.folder import checkpoints, step_path
+from pool.checkpoint.folder import list_checkpoints, step_path
 from pool.checkpoint.state import OptimizerNumbers
-from pool.checkpoint.store import Checkpoint, save
+from pool.checkpoint.store import Checkpoint, save_checkpoint
 from pool.errors import CheckpointError
 from pool.machines import checkpoint_copy
-from pool.machines.checkpoint_copy import copy_checkpoint, read_piece
-from pool.protocol.messages import CheckpointPiece, CheckpointRequest
+from pool.machines.checkpoint_copy import copy_checkpoint, read_block
+from pool.protocol.messages import CheckpointRequest, CheckpointShard
 
 STEP = 400
 
@@ -24,10 +24,10 @@ STEP = 400
 @pytest.fixture
 def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
     """Checkpoints, and a folder without."""
-    monkeypatch.setattr(checkpoint_copy, "PIECE_BYTES", 1000)
+    monkeypatch.setattr(checkpoint_copy, "BLOCK_NBYTES", 1000)
     there, here = tmp_path / "there", tmp_path / "here"
     here.mkdir()
-    save(
+    save_checkpoint(
         there,
         Checkpoint(
             step=STEP,
@@ -43,9 +43,9 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path
     return there, here
 
 
-def asks(there: Path) -> Callable[[CheckpointRequest], tuple[CheckpointPiece, memoryview]]:
-    def ask(request: CheckpointRequest) -> tuple[CheckpointPiece, memoryview]:
-        piece, data = read_piece(there, request)
+def asks(there: Path) -> Callable[[CheckpointRequest], tuple[CheckpointShard, memoryview]]:
+    def ask(request: CheckpointRequest) -> tuple[CheckpointShard, memoryview]:
+        piece, data = read_block(there, request)
         return piece, memoryview(data)
 
     return ask
@@ -65,7 +65,7 @@ def test_a_copy_that_ends_too_early_leaves_nothing(count: int, folders: tuple[Pa
     there, here = folders
     left = count
 
-    def ask(request: CheckpointRequest) -> tuple[CheckpointPiece, memoryview]:
+    def ask(request: CheckpointRequest) -> tuple[CheckpointShard, memoryview]:
         nonlocal left
         left -= 1
         if left < 0:
@@ -80,20 +80,20 @@ def test_a_copy_that_ends_too_early_leaves_nothing(count: int, folders: tuple[Pa
 def test_what_arrives_damaged_is_no_checkpoint(folders: tuple[Path, Path]) -> None:
     there, here = folders
 
-    def ask(request: CheckpointRequest) -> tuple[CheckpointPiece, memoryview]:
+    def ask(request: CheckpointRequest) -> tuple[CheckpointShard, memoryview]:
         piece, data = asks(there)(request)
         return piece, memoryview(bytes(data[:-1]) + b"!") if request.name == "weights.safetensors" else data
 
     with pytest.raises(CheckpointError, match=r"weights\.safetensors"):
         copy_checkpoint(ask, here, STEP)
-    assert not checkpoints(here)
+    assert not list_checkpoints(here)
 
 
 @pytest.mark.parametrize("name", ["../there/secret", "/etc/passwd", "optimizer", ""])
 def test_only_files_of_a_checkpoint_are_given_out(name: str, folders: tuple[Path, Path]) -> None:
     there, _ = folders
     (there / "secret").write_text("x")
-    piece, data = read_piece(there, CheckpointRequest(STEP, name, 0))
+    piece, data = read_block(there, CheckpointRequest(STEP, name, 0))
     assert "no file of that name" in piece.refused
     assert not data
 

@@ -18,11 +18,11 @@ from loader.stream.sequential import read_in_file_order
 from loader.stream.slots import allocate_slots
 from loader.stream.sources import data_config
 from pool.config.load import parse_config
-from pool.config.schedule import MOST_STEPS
+from pool.config.schedule import MAX_STEPS
 from pool.config.tree import Config
 from pool.errors import ConfigError, RunError
 from pool.stages.recipe import parse_recipe
-from pool.supervisor.prepare.data_counts import with_steps
+from pool.supervisor.prepare.data_counts import epochs_to_steps
 from pool.supervisor.resources.signals import StopSignals
 from tests.loader.rows.many_rows import FEATURES, make
 from tests.support.paths import SAMPLE
@@ -59,7 +59,7 @@ def config(path: Path, **train: Any) -> Config:
 
 
 def steps_for(settings: Config, files: Sequence[DataFile], signals: StopSignals | None = None) -> tuple[Config, str]:
-    return with_steps(settings, Data(settings.data, tuple(files), settings.run.seed), signals)
+    return epochs_to_steps(settings, Data(settings.data, tuple(files), settings.run.seed), signals)
 
 
 def samples_of_first_pass(stream: Any) -> int:
@@ -178,7 +178,7 @@ def test_no_steps_or_too_many_are_told(plain: Path, size: int, steps: str) -> No
     settings["data"] |= {"batch_size": size, "tail": "drop"}
     with pytest.raises(ConfigError) as caught:
         steps_for(parse_config(settings, "a.toml"), identify([plain]))
-    said = f"train.epochs: 1,048,576 of 20,003 samples are {steps} steps; 1 to {MOST_STEPS:,} are allowed"
+    said = f"train.epochs: 1,048,576 of 20,003 samples are {steps} steps; 1 to {MAX_STEPS:,} are allowed"
     assert str(caught.value) == said
 
 

@@ -20,11 +20,11 @@ from loader.stream.schema import SparseBatch
 from loader.stream.sequential import read_in_file_order
 from pool.analysis.predict import Predictor
 from pool.config.changes import Change
-from pool.config.load import changed_config, load_config
-from pool.config.schedule import MOST_STEPS
+from pool.config.load import apply_changes, load_config
+from pool.config.schedule import MAX_STEPS
 from pool.config.tree import Config
 from pool.errors import ConfigError
-from pool.export.run import data_config
+from pool.export.run import build_data_config
 from pool.nn.batch import TensorBatch
 from pool.task.task import Progress
 from pool.tasks.chess.network import FileNetwork
@@ -98,7 +98,7 @@ def compare(
         if hasattr(error, "offset") or isinstance(error, ConfigError):
             raise
         raise ConfigError(str(error)) from None
-    share = lambda_at(base.loss, Progress(MOST_STEPS, MOST_STEPS)).base
+    share = lambda_at(base.loss, Progress(MAX_STEPS, MAX_STEPS)).base
     first_values = evaluations[0].values
     rows = []
     for net, evaluation in zip(nets, evaluations, strict=True):
@@ -132,11 +132,11 @@ def _choose_base_config(
         return load_config(config_file, changes)
     for evaluator in evaluators:
         if isinstance(evaluator, Predictor):
-            return data_config(evaluator.members[0], changes, "validate", SECTIONS)
+            return build_data_config(evaluator.members[0], changes, "validate", SECTIONS)
     first = evaluators[0]
     assert isinstance(first, NetworkFile)
     tree = first.network.settings()
-    return changed_config({key: tree[key] for key in ("task", *SECTIONS) if key in tree}, changes, "validate")
+    return apply_changes({key: tree[key] for key in ("task", *SECTIONS) if key in tree}, changes, "validate")
 
 
 def _data_config_for(evaluator: Predictor | NetworkFile, base: Config) -> DataConfig:
@@ -151,7 +151,7 @@ def _data_config_for(evaluator: Predictor | NetworkFile, base: Config) -> DataCo
             "output_buckets": "single",
         }
     else:
-        settings = data_config(evaluator.members[0], (), "validate").data.settings
+        settings = build_data_config(evaluator.members[0], (), "validate").data.settings
         input_settings = {key: getattr(settings, key) for key in _INPUTS}
     return base.data.model_copy(update={"chess": base.data.settings.model_copy(update=input_settings)})
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loader.plugins.registry import import_object
-from pool.checkpoint.folder import locate
+from pool.checkpoint.folder import find_checkpoint
 from pool.checkpoint.state import read_state
 from pool.config.load import load_config
 from pool.errors import ConfigError, PoolError
@@ -53,7 +53,7 @@ def open_network(path: Path, choice: Choice = NEWEST, config_file: Path | None =
     if path.is_dir():
         if config_file is not None:
             raise ConfigError(f"--config: the checkpoint {path} has its config itself; leave it out")
-        return _open_checkpoint(locate(path), choice)
+        return _open_checkpoint(find_checkpoint(path), choice)
     if choice.member is not None:
         raise ConfigError(f"--member {choice.member}: {path} is a file, of one network")
     if choice.averaged:
@@ -96,10 +96,10 @@ def _open_checkpoint(checkpoint: Path, choice: Choice) -> Network:
     """Loads the members of a checkpoint that were chosen, and returns the network that they would be exported as."""
     task = str(read_state(checkpoint).config.get("task"))
     _check_task(task, network_families(), str(checkpoint))
-    from pool.export.load import load_members  # late: torch
+    from pool.export.load import load_networks  # late: torch
 
     networks = []
-    for trained in load_members(checkpoint, task, "eval", choice):
+    for trained in load_networks(checkpoint, task, "eval", choice):
         assert isinstance(trained.task, NetworkTask)
         try:
             networks.append(trained.task.network(trained.model))
