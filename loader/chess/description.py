@@ -134,11 +134,11 @@ def _sample_file(config: DataConfig, file: DataFile, chunks: int) -> _native.Cen
 def cut_to_beginning(config: DataConfig, file: DataFile) -> tuple[DataConfig, Sequence[DataFile]]:
     """Returns settings and files with which to open a sample of a file. A file of more than 32 MiB is cut to its
     beginning where its format allows it, because some formats read a whole file when they open it."""
-    found = resolve_file_format(config, file, FAMILY)
-    if file.size <= _MAX_NBYTES or is_readably_compressed(file) or not isinstance(found, GrowingFormat):
+    format = resolve_file_format(config, file, FAMILY)
+    if file.size <= _MAX_NBYTES or is_readably_compressed(file) or not isinstance(format, GrowingFormat):
         return config, [file]
     part = file.up_to(_MAX_NBYTES)
-    return config.model_copy(update={"growing": "ignore_new"}), [part.up_to(found.whole_size(part))]
+    return config.model_copy(update={"growing": "ignore_new"}), [part.up_to(format.whole_size(part))]
 
 
 class _Beginnings:

@@ -125,15 +125,15 @@ def _is_flipped(config: DataConfig, file: DataFile, label: str) -> bool:
     view = _view_setting(config, label)
     if view is None:
         return False
-    found = readers.resolve_file_format(config, file, FAMILY)
-    key, name = f"data.chess.{label}_view", readers.format_name(config, found)
-    usual = _format_view(found, label)
+    format = readers.resolve_file_format(config, file, FAMILY)
+    key, name = f"data.chess.{label}_view", readers.format_name(config, format)
+    usual = _format_view(format, label)
     if usual is None:
         raise ValueError(
             f"{key}: each comment of a file in {name} has a view of its own ({file.path}): leave it out, and see "
             "data.chess.pgn.view"
         )
-    if view != usual and SIDE in getattr(found, "LACKS", ()):
+    if view != usual and SIDE in getattr(format, "LACKS", ()):
         raise ValueError(
             f"{key}: files in {name} do not say who was to move ({file.path}), so their labels can only be the mover's"
         )
@@ -145,10 +145,10 @@ def _view_setting(config: DataConfig, label: str) -> View | None:
     return view
 
 
-def _format_view(found: Format, label: str) -> View | None:
+def _format_view(format: Format, label: str) -> View | None:
     """Returns the view that a label ("score" or "result") has in files of a format, or None if each comment states its
     own. The default is the mover's, for formats written by users that state no view."""
-    view: View | None = getattr(found, f"{label.upper()}_VIEW", "mover")
+    view: View | None = getattr(format, f"{label.upper()}_VIEW", "mover")
     return view
 
 
