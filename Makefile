@@ -16,7 +16,7 @@ KERNELS := $(wildcard pool/kernels/rules.cuh pool/kernels/cuda/src/* pool/tasks/
 CUDA_TOOLS ?= build/cuda-tools
 BENCHMARKS := sparse_layer nnue_step training loader pool_cost memory recovery clicks ensemble
 
-.PHONY: help install demo test test-runs fakegpu cuda-tools test-machine-code test-engines test-libraries test-native test-crashes test-chaos check format docs reference pictures bench learning fuzz chaos chaos-mutants \
+.PHONY: help install demo test test-simulation test-runs fakegpu cuda-tools test-machine-code test-engines test-libraries test-native test-crashes test-chaos check format docs reference pictures bench learning fuzz chaos chaos-mutants \
         hostile test-hostile soak structure read gpu-check gpu-bench gpu-dry wheel-check bare-check image-check fakegpu-sound digests clean
 
 help:  ## this list
@@ -63,6 +63,10 @@ image-check:  ## the steps of deploy/Dockerfile without docker, as root: 2 minut
 
 test: $(STAMP) $(FAKEGPU)  ## all tests but those below: 10 minutes on two cores
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m "$(SELECTED) and not runs"
+
+test-simulation: $(STAMP)  ## 5,600 whole runs without processes, from seeds, in which everything fails: 2 minutes
+	$(BIN)/python -m tests.pool.simulation --seeds 5000
+	$(BIN)/python -m tests.pool.simulation --first 1000000 --seeds 600
 
 test-runs: $(STAMP) $(FAKEGPU)  ## whole runs with real processes, and the commands of the documentation: 10 minutes on two cores
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m "$(SELECTED) and runs"

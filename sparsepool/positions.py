@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from loader import _native
-from loader.chess.filters import MOVE, FilterConfig, needs
+from loader.chess.filters import MOVE, FilterConfig, filter_needs
 from loader.chess.filters.where import compile_condition
 from loader.chess.positions.format import PositionFormat, lost_parts, named_format, target_from_name
-from loader.chess.positions.input import Piece, SourceFile, open_sources
+from loader.chess.positions.input import SourceChunk, SourceFile, open_sources
 from loader.chess.positions.output import Output, check_output
 from loader.chess.positions.table import Table, dtype_of, missing_parts, read_table, rows_of
 from loader.cores import allowed_cores
@@ -84,7 +84,7 @@ class Positions:
         """
         source = self._source
         with one_line_errors():
-            needed = needs(FilterConfig(skip_no_score=False, where=condition))
+            needed = filter_needs(FilterConfig(skip_no_score=False, where=condition))
             for need in needed:
                 if need.part in source.format.lacks:
                     raise ValueError(f"where: {need}, which {self.format} does not have ({source.path})")
@@ -120,10 +120,10 @@ class Positions:
             return total
         return sum(map(len, self))
 
-    def _read(self, piece: Piece) -> Table:
+    def _read(self, piece: SourceChunk) -> Table:
         return read_table(*piece, self.dtype, self._conditions)
 
-    def _count(self, piece: Piece) -> int:
+    def _count(self, piece: SourceChunk) -> int:
         file, chunk = piece
         judged = file.check_chunk(chunk)
         if judged.damage is not None:

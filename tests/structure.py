@@ -14,7 +14,7 @@ import subprocess
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 from tests.support.paths import ROOT
@@ -57,6 +57,7 @@ class Module:
         return [node for node in ast.walk(self.tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
 
 
+@cache
 def modules(root: Path, package: str) -> Mapping[str, Module]:
     """Returns the package's modules by name; a package's own is `package.__init__`."""
     paths = sorted((root / package).rglob("*.py"))

@@ -52,7 +52,7 @@ def _count_unscored(config: DataConfig, file: DataFile, format: PositionFormat) 
         format.with_comments(config.settings.pgn.comments),
         beginning,
         may_grow=config.may_grow,
-        rule=BadDataPolicy(config.on_bad_data, every=False),
+        policy=BadDataPolicy(config.on_bad_data, every=False),
     )
     moves, unscored = 0, Counter[str]()
     for chunk in range(opened.num_chunks):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from loader import _native
-from loader.chess.filters import SIDE, needed_parts, needs
+from loader.chess.filters import SIDE, filter_needs, needed_parts
 from loader.chess.positions.entry import NO_SCORE, Entry, View
 from loader.chess.python_reader import PythonChunks
 from loader.files.identity import DataFile
@@ -74,7 +74,7 @@ def open_readers(config: DataConfig, files: Sequence[DataFile]) -> list[Reader]:
     Raises ValueError for a filter that needs a part of a position (a move, a ply) that a file's format does not store,
     and for a `score_view` or `result_view` that the format can't have.
     """
-    wanted = needs(config.settings.filters)
+    wanted = filter_needs(config.settings.filters)
     for file in files if wanted else ():
         lacks = getattr(readers.format_of(config, file, FAMILY), "LACKS", ())
         for need in wanted:

@@ -116,7 +116,7 @@ def assemble(
         start.step,
         start.cursor,
         incarnation=start.peer.incarnation,
-        known=checkpoints.validations,
+        validations=checkpoints.validations,
         plateaus=state.plateaus,
         frozen=models.frozen,
         unused=state.unused,
@@ -141,7 +141,7 @@ def assemble(
     )
     bad_batches = BadBatches(start, memory, notify)
     executor = Executor(scheduler, models, state, record, bad_batches, hub, stopwatch, notify, machines)
-    executor.act(scheduler.begin())
+    executor.act(scheduler.start())
     coordinator = Coordinator(
         context=context,
         supervisor=supervisor,

@@ -36,8 +36,8 @@ class BadBatches:
         """Keeps a batch in the run folder, if this machine has it, and tells the user. Raises RunError if there is no
         step without the batch."""
         who = f"{named(action.members)}, " if action.members else ""
-        text = f"{who}batch {action.batch} of step {action.step}: {action.why}; {self._kept(action)}"
-        if action.fatal:
+        text = f"{who}batch {action.batch} of step {action.step}: {action.reason}; {self._kept(action)}"
+        if action.is_fatal:
             stops = self._start.config.train.on_bad_batch == "stop"
             raise RunError(text + ('; train.on_bad_batch = "skip" would leave it out' if stops else ""))
         text += f"; {_consequence(action)}"
@@ -50,7 +50,7 @@ class BadBatches:
             return f"machine {action.machine} has it"
         batch = SparseBatch.view(self._schema, self._memory.batch_slot("train", action.batch))
         try:
-            return f"it is kept in {poison.save(self._start.run_dir, batch, action, self._origin(action.cursor))}"
+            return f"it is kept in {poison.save_batch(self._start.run_dir, batch, action, self._origin(action.cursor))}"
         except OSError as error:
             return f"it can't be kept: {error}"
 
@@ -69,9 +69,11 @@ class BadBatches:
 def _consequence(action: BadBatch) -> str:
     """Returns in words what the run does without the batch."""
     of_some = "" if not action.members else " for this member" if len(action.members) == 1 else " for these members"
-    if not action.freezes:
+    if not action.frozen_members:
         return f"it is left out{of_some}"
-    keep = f"{'keeps' if len(action.freezes) == 1 else 'keep'} the weights of step {action.step}, the others go on"
-    if action.freezes == action.members:
+    keep = (
+        f"{'keeps' if len(action.frozen_members) == 1 else 'keep'} the weights of step {action.step}, the others go on"
+    )
+    if action.frozen_members == action.members:
         return f"{'the member' if len(action.members) == 1 else 'these members'} {keep}"
-    return f"it is left out{of_some}; {named(action.freezes)} {keep}"
+    return f"it is left out{of_some}; {named(action.frozen_members)} {keep}"

@@ -131,7 +131,7 @@ class Coordinator:
                         self.machines.connect(message.machines)
                     if self.exchanges.memory_exporter is not None:
                         self.exchanges.memory_exporter.update_workers(message.pids())
-                    actions = self.inbox.roster(message)
+                    actions = self.inbox.handle_roster(message)
                     self.hub.set_alive({p: pid for p, pid in message.pids().items() if p in self.inbox.alive})
                     self.executor.act(actions)
         # before the first roster no peer is known; messages wait in the socket
@@ -139,7 +139,7 @@ class Coordinator:
             for peer, received in self.hub.receive():
                 if peer not in self.inbox.joined:
                     crash_point("coordinator.joined")
-                self.executor.act(self.inbox.message(peer, received))
+                self.executor.act(self.inbox.handle_message(peer, received))
 
     def _hear_machines(self) -> None:
         """Receives the messages of other machines' coordinators and acts on them. While a step waits for other
@@ -164,7 +164,7 @@ class Coordinator:
         self.shortcut.own_signal.clear()
         self.trace.mark("bell heard")
         crash_point("coordinator.bell_heard")
-        self.executor.act(self.inbox.bell())
+        self.executor.act(self.inbox.handle_signal())
 
     def report(self, *, finished: bool = False) -> None:
         """Sends the supervisor a report of the run's progress, at most once in REPORT_SECONDS; with `finished`, at

@@ -113,7 +113,7 @@ class Executor:
             case Commit():
                 self._commit(action)
             case FinishValidation():
-                self._waiting += self._scheduler.measured(self._record.measured(action))
+                self._waiting += self._scheduler.on_validation(self._record.measured(action))
             case ReduceRates():
                 self._state.reduce_rates(action)
             case SaveValidation():
@@ -122,7 +122,7 @@ class Executor:
             case Notify():
                 self._notify(action.text)
             case AbortRun():
-                raise RunError(action.why)
+                raise RunError(action.reason)
             case EndRun():
                 self.at_end = True
 
@@ -145,7 +145,7 @@ class Executor:
             self._models.commit(action.step)  # steps optimizers that need the gradients of all buckets
             self._models.publish(action.step + 1)
             crash_point("coordinator.after_publish")
-        if action.validated_next:
+        if action.is_validated_next:
             self._models.show_averages()
         if self._machines is not None:
             self._machines.committed(action.step)

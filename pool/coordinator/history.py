@@ -37,7 +37,7 @@ class History:
             case Update():
                 if action.reduction is not None:
                     self._reduce(action.reduction)
-                self._write({"update": action.step, "bucket": action.bucket, "batches": action.batches})
+                self._write({"update": action.step, "bucket": action.bucket, "batches": action.num_batches})
             case Freeze():
                 self._write({"freeze": action.step, "member": action.member})
             case Commit():
@@ -52,7 +52,7 @@ class History:
 
     def _reduce(self, action: Reduce) -> None:
         batches = [batch for contribution in action.contributions for batch in contribution.batches]
-        self._write({"fold": action.step, "bucket": action.bucket, "batches": batches, "first": action.first})
+        self._write({"fold": action.step, "bucket": action.bucket, "batches": batches, "first": action.is_first})
 
     def _hash(self) -> str:
         return hashlib.sha256(self._weights()).hexdigest()

@@ -164,7 +164,7 @@ class OtherMachines:
                 if isinstance(message, BucketSums):
                     self._sums.store(peer.index, message, frames)
                     crash_point("coordinator.sums_heard")
-                    yield scheduler.share_summed(peer.index, message.step, message.bucket), None
+                    yield scheduler.on_partial_sum(peer.index, message.step, message.bucket), None
                     continue
                 if frames:
                     self._sums.store_buffers(peer.index, message.step, frames)
@@ -174,7 +174,7 @@ class OtherMachines:
             crash_point("coordinator.report_heard")
             self._note_state(peer.index, message)
             decided = (message.step + 1, message.saves) if peer.index == 0 else None
-            yield scheduler.share_computed(peer.index, message), decided
+            yield scheduler.on_share_report(peer.index, message), decided
 
     def _note_state(self, machine: int, report: ShareReport) -> None:
         """Notes the checksum of the weights in another machine's report, or this machine's, to be compared. Reports of

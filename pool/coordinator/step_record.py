@@ -61,7 +61,7 @@ class StepRecord:
         self._metrics.committed(commit, learning_rates, self._traffic())
         self._first_steps.committed(commit.step + 1)  # before the snapshot: a successor repeats the step and writes it
         with self._trace.span("snapshot, if due", step=commit.step):
-            self.checkpoints.committed(commit.step + 1, validated_next=commit.validated_next)
+            self.checkpoints.committed(commit.step + 1, validated_next=commit.is_validated_next)
         if commit.step == self._first_step:  # all lasting memory is allocated now, that of optimizer state too
             _native.return_free_memory()  # that of weights as loaded or drawn, and of parts of optimizer state
 
@@ -86,4 +86,4 @@ class StepRecord:
     def validated(self, action: SaveValidation) -> None:
         """Saves the validated version of the weights if that is due, now that the state holds the validation's
         results."""
-        self.checkpoints.validated(action.known)
+        self.checkpoints.validated(action.validations)

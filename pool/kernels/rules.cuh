@@ -1,8 +1,8 @@
 #pragma once
 
-// Rules that the CPU's kernels and the CUDA kernels share, to the bit: the order in which gradients are added up (I2),
-// that of the squares of their norm, and how optimizers step. Read by g++, where a Number is a vector
-// (pool/kernels/cpu/base/vec.h), and by NVRTC, where it is a float. So it includes nothing.
+// Arithmetic that CPU and CUDA kernels share, to the bit: the order in which gradients are added up (I2) and the squares
+// of their norm, and the steps of optimizers. g++ compiles this file with vectors as Number
+// (pool/kernels/cpu/base/vec.h), NVRTC with floats. So it includes nothing.
 
 #ifdef __CUDACC__
 #define RULE static __device__ __forceinline__
@@ -14,8 +14,8 @@
 
 namespace rules {
 
-// The sum of a whole node of the tree (pool/kernels/tree.py), of so many leaves, a power of two: leaf(i) gives leaf i,
-// join(left, right) the sum of two halves.
+// The sum of a node of the tree (pool/kernels/tree.py) that has all its kLeaves leaves, a power of two. leaf(i) returns
+// leaf i, join(left, right) the sum of two halves.
 template <int kLeaves>
 struct Tree {
     template <class Leaf, class Join>
@@ -25,16 +25,16 @@ struct Tree {
     }
 };
 
-// Four at a time, so that they are loaded side by side.
+// Four leaves at a time, so that they are loaded side by side.
 template <>
 struct Tree<4> {
     template <class Leaf, class Join>
     RULE auto sum(const Leaf& leaf, const Join& join, int first) {
-        const auto one = leaf(first);
-        const auto two = leaf(first + 1);
-        const auto three = leaf(first + 2);
-        const auto four = leaf(first + 3);
-        return join(join(one, two), join(three, four));
+        const auto leaf0 = leaf(first);
+        const auto leaf1 = leaf(first + 1);
+        const auto leaf2 = leaf(first + 2);
+        const auto leaf3 = leaf(first + 3);
+        return join(join(leaf0, leaf1), join(leaf2, leaf3));
     }
 };
 
@@ -46,9 +46,9 @@ struct Tree<1> {
     }
 };
 
-// The sum of number(0) .. number(count - 1), doubles: in eight sums side by side, then theirs.
-constexpr unsigned kNormChunk = 512;  // numbers of a gradient that are summed as one, then as many such sums, and so on
+constexpr unsigned kNormChunk = 512;  // numbers of a gradient in one sum; then as many of these sums, and so on
 
+// The sum of the doubles number(0) .. number(count - 1): in eight lanes side by side, then of the lanes along the tree.
 template <class Numbers>
 RULE double sum_of_chunk(const Numbers& number, unsigned count) {
     constexpr unsigned kLanes = 8;
@@ -65,8 +65,8 @@ RULE double sum_of_chunk(const Numbers& number, unsigned count) {
     return Tree<kLanes>::sum([&](int lane) { return lanes[lane]; }, [](double a, double b) { return a + b; }, 0);
 }
 
-// How an optimizer steps a weight. A rule's fields are the constants of one step; it has kStates states, of which the
-// first kWritten change. `root` is the square root, rounded correctly.
+// Rules by which optimizers step a weight. The fields of a rule are the constants of one step. It has kStates states, of
+// which the first kWritten change. `root` is the square root, rounded correctly.
 
 // Adam (Kingma and Ba, arXiv 1412.6980, algorithm 1; weight decay added to the gradient, or decoupled as in Loshchilov
 // and Hutter, arXiv 1711.05101).
@@ -102,7 +102,7 @@ struct Adam {
 };
 
 // nnue-pytorch's RangerLite: Adam with positive-negative momentum (Xie et al., arXiv 2103.17182), whose two means take
-// turns. `m` is the mean whose turn it is, `o` the other one.
+// turns. `m` is the mean that this step updates, `o` the one of the step before.
 //
 //   w = shrink * w;   v = beta2 v + (1 - beta2) g^2;   m = m + (1 - beta1^2) (g - m)
 //   w = w - size * ((1 + k) m - k o) / (sqrt(v) / sqrt(1 - beta2^t) + epsilon)
@@ -130,12 +130,13 @@ struct RangerLite {
         weight = weight * step.shrink;
         square = square * step.square_keep + step.square_rate * gradient * gradient;
         mean = mean + step.mean_rate * (gradient - mean);
-        const Number both = step.mean_share * mean - step.other_share * state[2];
-        weight = weight - step.step_size * both / (root(square) * step.root_scale + step.epsilon);
+        const Number momentum = step.mean_share * mean - step.other_share * state[2];
+        weight = weight - step.step_size * momentum / (root(square) * step.root_scale + step.epsilon);
     }
 };
 
-// The same where lookahead follows (Zhang et al., arXiv 1907.08610): the slow weights s go a part of the way.
+// RangerLite followed by lookahead (Zhang et al., arXiv 1907.08610): the slow weights s go a part of the way to the fast
+// ones.
 //
 //   s = fast_share * w + slow_share * s;   w = s
 //
@@ -148,13 +149,13 @@ struct RangerLiteLookahead {
     Number fast_share, slow_share;
 
     template <class Root>
-    RULE void apply(const RangerLiteLookahead& by, Number gradient, Number& weight, Number (&state)[kStates],
+    RULE void apply(const RangerLiteLookahead& rule, Number gradient, Number& weight, Number (&state)[kStates],
                     const Root& root) {
-        Number of_step[] = {state[0], state[1], state[3]};
-        RangerLite<Number>::apply(by.step, gradient, weight, of_step, root);
-        state[0] = of_step[0];
-        state[1] = of_step[1];
-        weight = by.fast_share * weight + by.slow_share * state[2];
+        Number step_state[] = {state[0], state[1], state[3]};
+        RangerLite<Number>::apply(rule.step, gradient, weight, step_state, root);
+        state[0] = step_state[0];
+        state[1] = step_state[1];
+        weight = rule.fast_share * weight + rule.slow_share * state[2];
         state[2] = weight;
     }
 };

@@ -5,7 +5,7 @@ on, and is the sum of its two halves, left + right. Where one half holds no grou
 its other half. So a node depends on the leaves that it covers and on nothing else: it can be added up early, in any
 order of arrival, or elsewhere.
 
-`pool/kernels/cpu/fold/tree.h` has the same tree for many numbers at a time.
+`pool/kernels/cpu/reduce/tree.h` has the same tree for many numbers at a time.
 """
 
 from __future__ import annotations

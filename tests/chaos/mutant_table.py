@@ -55,33 +55,33 @@ MUTANTS = (
         "announced too early",
         "a machine tells what its share has come to when one of its batches is finished",
         "pool/coordinator/scheduler/step_progress.py",
-        "        if not self._announced and all(batch in self.losses for",
-        "        if not self._announced and any(batch in self.losses for",
+        "return all(batch in self.losses for batch in self.batches if self.is_local(batch))",
+        "return any(batch in self.losses for batch in self.batches if self.is_local(batch))",
         MACHINES,
     ),
     Mutant(
         "sent before it is sound",
         "a machine sends what is in a bucket's sum before it knows that no batch is left out of it",
         "pool/coordinator/scheduler/step_progress.py",
-        "        if self._announced and parts and bucket not in self._sent:\n",
-        "        if parts and bucket not in self._sent:\n",
+        "        if self._announced and has_local_sum and bucket not in self._sent:\n",
+        "        if has_local_sum and bucket not in self._sent:\n",
         MACHINES,
     ),
     Mutant(
         "stepped without the others",
         "a bucket is stepped when the machine's own share of it is there",
         "pool/coordinator/scheduler/step_progress.py",
-        "        missing = [m for m, batches in found.items() if batches and bucket not in self._others[m].buckets]\n",
+        "        missing = [machine for machine in senders if bucket not in self._remote_shares[machine].buckets]\n",
         "        missing: list[int] = []\n"
-        "        found = {m: b for m, b in found.items() if bucket in self._others[m].buckets}\n",
+        "        senders = [machine for machine in senders if bucket in self._remote_shares[machine].buckets]\n",
         MACHINES,
     ),
     Mutant(
         "a batch left out on one machine",
         "what another machine can't use stays in the step",
         "pool/coordinator/scheduler/scheduler.py",
-        "                if members and not self._ended:\n",
-        "                if members and not self._ended and each.batch < 0:\n",
+        "            if members and not self._ended:\n",
+        "            if members and not self._ended and unusable.batch < 0:\n",
         MACHINES,
     ),
     Mutant(
@@ -96,16 +96,16 @@ MUTANTS = (
         "does not hear of the end",
         "a machine goes on after the step with which another one ends",
         "pool/coordinator/scheduler/scheduler.py",
-        "            if share.report.ends:\n",
-        "            if share.report.ends and self._draining:\n",
+        "        if report.ends:\n",
+        "        if report.ends and self._draining:\n",
         MACHINES,
     ),
     Mutant(
         "commits ahead of its feeder",
         "a version is complete though nobody here knows where the next step begins",
         "pool/coordinator/scheduler/scheduler.py",
-        "self._step.complete and self._knows_next_cursor:\n",
-        "self._step.complete:\n",
+        "self._progress.is_complete and self._knows_next_cursor\n",
+        "self._progress.is_complete\n",
         MACHINES,
     ),
     Mutant(
@@ -163,16 +163,16 @@ MUTANTS = (
         "pool/coordinator/scheduler/scheduler.py",
         """\
         self._workers.resend_orders()
-        self._feeder_sent = None
-        return list(self._orders())
+        self._sent_to_feeder = None
+        return list(self._changed_orders())
 """,
         """\
-        for batch, work in list(self._work.items()):
-            if work.assignment.step == self.step and not work.buckets:
-                self._workers.take_back(work.worker, work.assignment)
-                del self._work[batch]
+        for key, group in list(self._assigned.items()):
+            if group.assignment.step == self.step and not group.buckets:
+                self._workers.take_back(group.worker, group.assignment)
+                del self._assigned[key]
         self._workers.resend_orders()
-        self._feeder_sent = None
+        self._sent_to_feeder = None
         return self._advance()
 """,
     ),
@@ -180,7 +180,7 @@ MUTANTS = (
         "successor does not wait",
         "a coordinator's successor has the ring filled again while batches are read for the dead one",
         "pool/coordinator/scheduler/scheduler.py",
-        "if self._feeder is not None and self._workers.all_heard:",
+        "if self._feeder is not None and self._workers.all_accounted_for:",
         "if self._feeder is not None:",
     ),
     Mutant(
@@ -209,16 +209,16 @@ MUTANTS = (
         "first roster not waited for",
         "a successor waits for none of the workers that it is told of first",
         "pool/coordinator/scheduler/worker_pool.py",
-        "set(alive) if self._unheard is None else self._unheard & alive",
+        "set(alive) if self._unaccounted is None else self._unaccounted & alive",
         "set()",
     ),
     Mutant(
         "gradient slot released early",
         "a gradient slot is free when its batch is finished, before it is added up",
         "pool/coordinator/scheduler/scheduler.py",
-        "            work.absent = report.absent\n",
-        "            work.absent = report.absent\n"
-        "            self._workers.release(work.worker, work.assignment.gradient_slot)\n",
+        "            group.absent = report.absent\n",
+        "            group.absent = report.absent\n"
+        "            self._workers.release_slot(group.worker, group.assignment.gradient_slot)\n",
     ),
     # --- versions and slots of a step (I3) ---
     Mutant(
@@ -232,15 +232,15 @@ MUTANTS = (
         "ring slot freed before commit",
         "with a step the first batch of the next one is freed",
         "pool/coordinator/scheduler/scheduler.py",
-        "self.train.free(self._workers.first_read(max(self.train.freed, self.step * self.rules.batches_per_step)))",
-        "self.train.free(min(self.train.filled, self.step * self.rules.batches_per_step + 1))",
+        "self.train.free_below(self._workers.first_batch_in_use(committed))",
+        "self.train.free_below(min(self.train.filled, self.step * self.rules.batches_per_step + 1))",
     ),
     Mutant(
         "version announced early",
         "workers hear of the next version when its first bucket is summed",
         "pool/coordinator/scheduler/scheduler.py",
-        "yield from self._workers.orders(self.step, self._frozen)",
-        "yield from self._workers.orders(self.step + self._step.begun, self._frozen)",
+        "yield from self._workers.pop_changed_orders(self.step, self._frozen)",
+        "yield from self._workers.pop_changed_orders(self.step + self._progress.has_begun, self._frozen)",
     ),
     Mutant(
         "batch begun with old weights",
@@ -254,16 +254,16 @@ MUTANTS = (
         "apply twice",
         "the optimizer steps a bucket twice",
         "pool/coordinator/scheduler/step_progress.py",
-        "                yield Update(self.step, bucket, count, reduction)\n",
-        "                yield Update(self.step, bucket, count, reduction)\n"
-        "                yield Update(self.step, bucket, count, None)\n",
+        "                yield Update(self.step, bucket, len(self._batches[member]), reduction)\n",
+        "                yield Update(self.step, bucket, len(self._batches[member]), reduction)\n"
+        "                yield Update(self.step, bucket, len(self._batches[member]), None)\n",
     ),
     Mutant(
         "stepped too early",
         "a bucket is stepped while a batch may still be left out",
         "pool/coordinator/scheduler/step_progress.py",
-        "            return self._all_finished\n        return len",
-        "            return True\n        return len",
+        "            return self._all_finished\n        if len",
+        "            return True\n        if len",
     ),
     Mutant(
         "preparing is not reading",
@@ -276,7 +276,7 @@ MUTANTS = (
         "taken back, but still read",
         "a ring slot is freed while a worker still prepares the batch that was taken back from it",
         "pool/coordinator/scheduler/worker_pool.py",
-        "return min([end, *(batch for worker in self._workers.values() for batch in worker.taken_back)])",
+        "return min([end, *(batch for worker in self._workers.values() for batch in worker.revoked)])",
         "return end",
         BOOKS,
     ),
@@ -300,21 +300,21 @@ MUTANTS = (
         "reduce in order of arrival",
         "gradients are added up in the order in which their batches were finished",
         "pool/coordinator/scheduler/step_progress.py",
-        "for part in parts[begin:]:",
-        "for part in sorted(parts[begin:], key=lambda p: [*self.losses, *self.batches].index(p.batches[0])):",
+        "for group in groups[num_reduced:]:",
+        "for group in sorted(groups[num_reduced:], key=lambda g: [*self.losses, *self.batches].index(g.batches[0])):",
     ),
     Mutant(
         "bad batch stays in its group's sum",
         "the others of its group are not computed again without it",
         "pool/coordinator/scheduler/scheduler.py",
-        "if key in self._work and self._step.shares_sum(batch, concerned_by_sum):",
+        "if key in self._assigned and self._progress.shares_sum(batch, members):",
         "if False:",
     ),
     Mutant(
         "left out for nobody",
         "a group is computed again with a batch that is left out for one member",
         "pool/coordinator/scheduler/step_progress.py",
-        "return tuple(sorted(each for each in self._left_out if each.batch in batches))",
+        "return tuple(sorted(entry for entry in self._left_out if entry.batch in batches))",
         "return ()",
     ),
     Mutant(
@@ -328,8 +328,8 @@ MUTANTS = (
         "nobody tells of deaths",
         "a coordinator does not know in which batches its predecessor's worker died with it",
         "pool/coordinator/scheduler/scheduler.py",
-        "for death in self._earlier_deaths for action in self._blame(death)",
-        "for death in () for action in self._blame(death)",
+        "        for death in self._earlier_deaths:\n",
+        "        for death in ():\n",
     ),
     Mutant(
         "a step done again has all its batches",
@@ -343,15 +343,15 @@ MUTANTS = (
         "left out before it is there",
         "a batch is kept and left out by what is known of it before the ring holds it",
         "pool/coordinator/scheduler/scheduler.py",
-        "is_there = batch < self.train.filled",
-        "is_there = True",
+        "is_in_ring = batch < self.train.filled",
+        "is_in_ring = True",
     ),
     Mutant(
         "first batch blamed",
         "who dies in a group died of its first batch",
         "pool/coordinator/scheduler/scheduler.py",
-        "DeathInBatch(held.purpose, held.step, in_work, raised)",
-        "DeathInBatch(held.purpose, held.step, held.batch, raised)",
+        "DeathInBatch(assignment.purpose, assignment.step, batch, exception)",
+        "DeathInBatch(assignment.purpose, assignment.step, assignment.batch, exception)",
     ),
     Mutant(
         "rows of a group begin as they are",
@@ -388,8 +388,8 @@ MUTANTS = (
         "sum not begun anew",
         "a batch that is left out stays in the sums that had it already",
         "pool/coordinator/scheduler/step_progress.py",
-        "            self._num_reduced[bucket] = 0\n",
-        "            pass\n",
+        "            self._num_reduced[bucket] = 0\n        for batch",
+        "            pass\n        for batch",
     ),
     Mutant(
         "not renormalized",
@@ -427,8 +427,8 @@ MUTANTS = (
         "left out for ever",
         "a run that can use no batch at all goes on to its end, leaving all out",
         "pool/coordinator/scheduler/fault_tracker.py",
-        "[before + now if now else 0 for before, now in zip(self._unused, left_out, strict=True)]",
-        "[0 for _ in left_out]",
+        "[before + lost if lost else 0 for before, lost in zip(self._unused, num_lost, strict=True)]",
+        "[0 for _ in num_lost]",
         BLAME,
     ),
     Mutant(
@@ -495,7 +495,7 @@ MUTANTS = (
         "orders to the feeder said once only",
         "orders to the feeder that are lost are never made up for",
         "pool/coordinator/scheduler/scheduler.py",
-        "        self._workers.resend_orders()\n        self._feeder_sent = None\n",
+        "        self._workers.resend_orders()\n        self._sent_to_feeder = None\n",
         "        self._workers.resend_orders()\n",
     ),
     Mutant(
@@ -659,22 +659,22 @@ MUTANTS = (
         "left out for another member",
         "a batch that is bad for one member is left out for another",
         "pool/coordinator/scheduler/scheduler.py",
-        'is not finite ({work.computed_by})", set(unsound))',
-        'is not finite ({work.computed_by})", {min(self._training)})',
+        'is not finite ({group.computed_by})", set(infinite))',
+        'is not finite ({group.computed_by})", {min(self._training)})',
     ),
     Mutant(
         "left out for all members",
         "a batch that is bad for one member is left out for all",
         "pool/coordinator/scheduler/scheduler.py",
-        'is not finite ({work.computed_by})", set(unsound))',
-        'is not finite ({work.computed_by})", using)',
+        'is not finite ({group.computed_by})", set(infinite))',
+        'is not finite ({group.computed_by})", using)',
     ),
     Mutant(
         "frozen member stepped",
         "a member that is frozen takes part in the next step",
         "pool/coordinator/scheduler/scheduler.py",
-        "self._step = StepProgress(self.step, self.rules, self._frozen)\n",
-        "self._step = StepProgress(self.step, self.rules)\n",
+        "self._progress = StepProgress(self.step, self.rules, self._frozen)\n",
+        "self._progress = StepProgress(self.step, self.rules)\n",
     ),
     Mutant(
         "frozen members forgotten",
@@ -687,8 +687,8 @@ MUTANTS = (
         "member stepped before it is judged",
         "buckets of a member are stepped while another batch may still freeze it",
         "pool/coordinator/scheduler/step_progress.py",
-        "return len(self._batches) == 1 or all(",
-        "return True or all(",
+        "return all(self._is_finite(group",
+        "return True or all(self._is_finite(group",
     ),
     Mutant(
         "batch judged before its version",
@@ -698,10 +698,10 @@ MUTANTS = (
             if self._validation_due:
                 self._assign_validation()
                 break
-            actions += self._judge()
+            actions += self._leave_out_bad_batches()
 """,
         """\
-            actions += self._judge()
+            actions += self._leave_out_bad_batches()
             if self._validation_due:
                 self._assign_validation()
                 break
@@ -711,14 +711,14 @@ MUTANTS = (
         "all end with one",
         "a run ends with the first member that stops early",
         "pool/coordinator/scheduler/scheduler.py",
-        "self._stopped = stops == self._training",
-        "self._stopped = bool(stops)",
+        "self._stopped_early = stopping == self._training",
+        "self._stopped_early = bool(stopping)",
     ),
     Mutant(
         "stopped member trained again",
         "a coordinator's successor trains a member that has stopped with the version that it goes on from",
         "pool/coordinator/scheduler/scheduler.py",
-        "        return [self._freeze(member) for member in sorted(stops)]\n",
+        "        return [self._freeze(member) for member in sorted(stopping)]\n",
         "        return []\n",
         MEMBERS,
     ),
@@ -734,22 +734,22 @@ MUTANTS = (
         "plateau of a frozen member",
         "the learning rate of a member that is trained no further is reduced",
         "pool/coordinator/scheduler/validation_progress.py",
-        "if rule is not None and member in training:",
-        "if rule is not None:",
+        "if rule is None or member not in training:",
+        "if rule is None:",
     ),
     Mutant(
         "saved with the old rate",
         "a snapshot holds the validation that reduces the learning rate, and the rate before that",
         "pool/coordinator/scheduler/validation_progress.py",
         """\
-        if on_plateau:
-            yield ReduceRates(validations[0].step, on_plateau)
-        yield SaveValidation(self.known, tuple(self._plateaus))
+        if rules_on_plateau:
+            yield ReduceRates(validations[0].step, rules_on_plateau)
+        yield SaveValidation(self.validations, tuple(self._plateaus))
 """,
         """\
-        yield SaveValidation(self.known, tuple(self._plateaus))
-        if on_plateau:
-            yield ReduceRates(validations[0].step, on_plateau)
+        yield SaveValidation(self.validations, tuple(self._plateaus))
+        if rules_on_plateau:
+            yield ReduceRates(validations[0].step, rules_on_plateau)
 """,
         MEMBERS,
     ),
@@ -757,7 +757,7 @@ MUTANTS = (
         "buffers of another member",
         "the buffers of a left out batch stay with the member that lost it",
         "pool/coordinator/scheduler/step_progress.py",
-        "                self._buffers_wanted.discard(member)\n                if",
+        "                self._lacks_buffers.discard(member)\n                if",
         "                if",
     ),
     Mutant(
@@ -772,22 +772,23 @@ MUTANTS = (
         "full slots stay full",
         "a group that a lost worker had waits for a slot that only its own sum could free",
         "pool/coordinator/scheduler/scheduler.py",
-        "elif not reductions and not self._make_room():",
+        "elif not reductions and not self._free_last_slot():",
         "elif not reductions:",
     ),
     Mutant(
         "given up for good",
         "a group that had to make room is not computed again",
         "pool/coordinator/scheduler/step_progress.py",
-        "        for batch in self._groups.batches(self.step, place):\n            self.losses.pop(batch, None)\n",
-        "        del place\n",
+        "        for batch in self._groups.batches(self.step, group_index):\n"
+        "            self.losses.pop(batch, None)\n",
+        "        del group_index\n",
     ),
     Mutant(
         "given up, and its slot kept",
         "the slot of a group that had to make room is nobody's",
         "pool/coordinator/scheduler/scheduler.py",
-        "        self._drop_work((self.step, max(finished)))\n        return True\n",
-        "        del self._work[self.step, max(finished)]\n        return True\n",
+        "        self._drop_group((self.step, max(finished)))\n        return True\n",
+        "        del self._assigned[self.step, max(finished)]\n        return True\n",
     ),
     # --- what a version takes over from the one before ---
     Mutant(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from loader.chess.filters import FilterConfig
 from loader.chess.positions import verify as looks
-from loader.chess.positions.file import COUNTED
+from loader.chess.positions.file import COUNT_ILLEGAL
 from loader.chess.positions.inputs import open_input
 from loader.chess.statistics.inspection import inspect_source, open_inspected
 from loader.chess.statistics.statistics import FileStatistics
@@ -16,7 +16,7 @@ from loader.formats.file_tools import Verdict
 
 def verify(path: Path, threads: int = 1, format: str | None = None) -> Verdict:
     """Judges a file."""
-    return looks.verify(open_input(path, format, rule=COUNTED, indexed=False), threads)
+    return looks.verify(open_input(path, format, policy=COUNT_ILLEGAL, indexed=False), threads)
 
 
 def dump(path: Path, limit: int | None = None, format: str | None = None) -> Iterator[bytes]:

@@ -84,21 +84,23 @@ def convert_files(
     from loader.chess.tools.convert import convert
 
     began = time.monotonic()
-    sources = open_inputs(files, input_format, rule=parse_bad_data_policy(on_bad_data), scale=scale, comments=comments)
-    place = open_output(output)
-    target = choose_target(sources, place, to)
+    sources = open_inputs(
+        files, input_format, policy=parse_bad_data_policy(on_bad_data), scale=scale, comments=comments
+    )
+    file_or_pipe = open_output(output)
+    target = choose_target(sources, file_or_pipe, to)
     report_conversion(sources, target.format, lossy=lossy, keeps_scores=scale == 1)
-    with show_progress(output.name, sources) as tick:
-        convert(sources, target, place, threads, tick)
-    if isinstance(place, Path):
+    with show_progress(output.name, sources) as on_progress:
+        convert(sources, target, file_or_pipe, threads, on_progress)
+    if isinstance(file_or_pipe, Path):
         sys.stdout.write(
             f"{output}: {target.format.name}, {output.stat().st_size:,} bytes in {time.monotonic() - began:.0f} s\n"
         )
 
 
-def _say(output: Path | None, place: Path | OutputPipe, target: Target, positions: int) -> None:
+def _print_summary(output: Path | OutputPipe, target: Target, positions: int) -> None:
     """Prints format and size of a written file, nothing for a pipe."""
-    if isinstance(place, Path):
+    if isinstance(output, Path):
         sys.stdout.write(f"{output}: {target.format.name}, {positions:,} positions\n")
 
 
@@ -115,15 +117,15 @@ def head_files(
 ) -> None:
     """Write the first records, lines, games or chains of files to standard output or a file."""
     from loader.chess.positions.inputs import open_inputs
-    from loader.chess.tools.convert import first_units, write_units
+    from loader.chess.tools.convert import read_first_units, write_units
 
-    sources = open_inputs(files, input_format, rule=parse_bad_data_policy(on_bad_data), comments=comments)
-    place = open_output(output)
-    target = choose_target(sources, place, to)
+    sources = open_inputs(files, input_format, policy=parse_bad_data_policy(on_bad_data), comments=comments)
+    file_or_pipe = open_output(output)
+    target = choose_target(sources, file_or_pipe, to)
     report_conversion(sources, target.format, lossy=lossy)
-    with show_progress("head", sources) as tick:
-        written = write_units(first_units(sources, target.format, units, tick), target, place)
-    _say(output, place, target, written)
+    with show_progress("head", sources) as on_progress:
+        written = write_units(read_first_units(sources, target.format, units, on_progress), target, file_or_pipe)
+    _print_summary(file_or_pipe, target, written)
 
 
 @with_pgn_options
@@ -144,15 +146,17 @@ def sample_files(
     They are held in memory. The same files, seed and number give the same bytes.
     """
     from loader.chess.positions.inputs import open_inputs
-    from loader.chess.tools.convert import sampled_units, write_units
+    from loader.chess.tools.convert import sample_units, write_units
 
-    sources = open_inputs(files, input_format, rule=parse_bad_data_policy(on_bad_data), comments=comments)
-    place = open_output(output)
-    target = choose_target(sources, place, to)
+    sources = open_inputs(files, input_format, policy=parse_bad_data_policy(on_bad_data), comments=comments)
+    file_or_pipe = open_output(output)
+    target = choose_target(sources, file_or_pipe, to)
     report_conversion(sources, target.format, lossy=lossy)
-    with show_progress("sample", sources) as tick:
-        written = write_units([sampled_units(sources, target.format, units, seed, threads, tick)], target, place)
-    _say(output, place, target, written)
+    with show_progress("sample", sources) as on_progress:
+        written = write_units(
+            [sample_units(sources, target.format, units, seed, threads, on_progress)], target, file_or_pipe
+        )
+    _print_summary(file_or_pipe, target, written)
 
 
 @with_pgn_options
@@ -165,18 +169,18 @@ def count_files(
     threads: Threads = ALL_THREADS,
 ) -> None:
     """Count the positions of files, and their records, lines, games or chains. Everything is decoded."""
-    from loader.chess.positions.input import units_of
+    from loader.chess.positions.input import read_source_units
     from loader.chess.positions.inputs import open_input
     from loader.files.pipes import input_of
 
-    for each in [input_of(path) for path in files]:
-        source = open_input(each, input_format, rule=parse_bad_data_policy(on_bad_data), comments=comments)
+    for file in [input_of(path) for path in files]:
+        source = open_input(file, input_format, policy=parse_bad_data_policy(on_bad_data), comments=comments)
         entries = units = 0
-        with show_progress(each.path.name, [source]) as tick:
-            for block, done in units_of(source, source.format, threads):
+        with show_progress(file.path.name, [source]) as on_progress:
+            for block, done in read_source_units(source, source.format, threads):
                 entries += int(block.entries.sum())
                 units += len(block)
-                tick(done, source.size)
+                on_progress(done, source.size)
         if as_json:
             counts = {
                 "file": str(source.path),
@@ -186,5 +190,5 @@ def count_files(
             }
             sys.stdout.write(json_line(counts))
         else:
-            inside = f" in {units:,} {source.format.units}" if source.format.keeps_games else ""
-            sys.stdout.write(f"{source.path}: {source.format.name}, {entries:,} positions{inside}\n")
+            in_units = f" in {units:,} {source.format.units}" if source.format.keeps_games else ""
+            sys.stdout.write(f"{source.path}: {source.format.name}, {entries:,} positions{in_units}\n")

@@ -87,49 +87,57 @@ def check_chess(command: str) -> None:
 
 
 def choose_random_plies(random_plies: int | None, book: Path | None) -> int:
-    """Returns the number of random plies at the beginning of a game: as given, else 0 with an opening book and
-    DEFAULT_PLIES without."""
+    """Returns the number of random plies at the beginning of a game: that of --random-plies, else 0 with an opening
+    book and DEFAULT_PLIES without."""
     if random_plies is not None:
         return random_plies
     return DEFAULT_PLIES if book is None else 0
 
 
-def units_of(format: PositionFormat, given: int | None) -> int:
-    """Returns the number that is stored for a score of 100 centipawns: as given, else that of the format's usual
-    unit."""
+def choose_units_per_100cp(format: PositionFormat, units_per_100cp: int | None) -> int:
+    """Returns the number that is stored for a score of 100 centipawns: that of --units-per-100cp, else that of the
+    format's usual unit."""
     from loader.chess.engines.engine import UNITS_PER_100CP
 
-    if given is not None:
-        return given
+    if units_per_100cp is not None:
+        return units_per_100cp
     return 100 if format.in_centipawns else UNITS_PER_100CP
 
 
 def describe_scores(format: PositionFormat, units_per_100cp: int) -> str:
     """Describes the unit of the scores in a written file. If it is not the usual one of the format, also says which
     setting training needs."""
-    unit = {100: "centipawns", units_of(format, None): format.score_unit}.get(units_per_100cp, "a unit of their own")
+    if units_per_100cp == choose_units_per_100cp(format, None):
+        unit = format.score_unit
+    elif units_per_100cp == 100:
+        unit = "centipawns"
+    else:
+        unit = "a unit of their own"
     line = f"scores: {unit}, {units_per_100cp} for 100 centipawns of the engine"
     if unit == format.score_unit:
         return line
-    named = "" if unit != "centipawns" else '; {files = "...", score_unit = "centipawns"} says so in data.train'
-    return f"{line}; usual in {format.name} are {format.score_unit}{named}"
+    setting = '; {files = "...", score_unit = "centipawns"} says so in data.train' if unit == "centipawns" else ""
+    return f"{line}; usual in {format.name} are {format.score_unit}{setting}"
 
 
-def parse_options(given: list[str], more: str) -> tuple[tuple[str, str], ...]:
+def parse_options(texts: list[str], engines_option: str) -> tuple[tuple[str, str], ...]:
     """Splits values of --option into names and values.
 
     Raises BadParameter for a text without a name, for an option given twice, and for Threads other than 1, because a
-    search gives the same result each time only with one thread. `more` is the option for more engines, for the message.
+    search gives the same result each time only with one thread. `engines_option` is the option for the number of
+    engines, for the message.
     """
     from loader.chess.engines.uci import parse_setting
 
     try:
-        settings = tuple(parse_setting(each) for each in given)
+        settings = tuple(parse_setting(text) for text in texts)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--option") from None
     names = [name.lower() for name, _ in settings]
-    if twice := [name for name, _ in settings if names.count(name.lower()) > 1]:
-        raise typer.BadParameter(f"{twice[0]} is given twice", param_hint="--option")
-    if ("threads", "1") not in [(name.lower(), value) for name, value in settings] and "threads" in names:
-        raise typer.BadParameter(f"an engine has one thread; more engines: {more}", param_hint="--option")
+    for name, _ in settings:
+        if names.count(name.lower()) > 1:
+            raise typer.BadParameter(f"{name} is given twice", param_hint="--option")
+    for name, value in settings:
+        if name.lower() == "threads" and value != "1":
+            raise typer.BadParameter(f"an engine has one thread; more engines: {engines_option}", param_hint="--option")
     return settings

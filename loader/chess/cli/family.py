@@ -39,8 +39,8 @@ OPTIONS: Mapping[str, Mapping[str, Options]] = {
     "dump": {"input_format": pgn_options.OPTIONS},
     "inspect": {
         "files": filter_options.OPTIONS,
-        "as_json": inspect_options.SHOWN,
-        "input_format": {**pgn_options.OPTIONS, **inspect_options.READ},
+        "as_json": inspect_options.STATISTICS_OPTIONS,
+        "input_format": {**pgn_options.OPTIONS, **inspect_options.READING_OPTIONS},
     },
 }
 
@@ -66,8 +66,8 @@ class PositionTools:
         self._comments = comments_of(pgn_view, pgn_unit)
         self._skips_bad_data = on_bad_data is BadData.SKIP
         self._king_buckets = parse_king_buckets(king_buckets)
-        given = FilterOptions(**filters)
-        self._filters = given.config() if given.any else None
+        options = FilterOptions(**filters)
+        self._filters = options.config() if options.has_changes else None
         self._pictures = check_pictures(pictures, num_files)
         self._seed = seed
 
@@ -76,24 +76,24 @@ class PositionTools:
         from loader.chess.positions.format import refuse_unused_comments
 
         refuse_unused_comments(self._comments, ())
-        given = {
+        options = {
             "filters": self._filters,
             "--king-buckets": self._king_buckets,
             "--pictures": self._pictures,
             "--on-bad-data skip": self._skips_bad_data,
         }
-        for option, value in given.items():
+        for option, value in options.items():
             if value:
                 raise UsageError(f"{option}: only of positions; {path} has none")
 
     def verify(self, file: Input, format: str | None, threads: int) -> Verdict:
-        from loader.chess.positions.file import COUNTED
+        from loader.chess.positions.file import COUNT_ILLEGAL
         from loader.chess.positions.inputs import open_input
         from loader.chess.positions.verify import verify
 
-        source = open_input(file, format, comments=self._comments, rule=COUNTED, indexed=False)
-        with show_progress(file.path.name, [source]) as tick:
-            return verify(source, threads, tick)
+        source = open_input(file, format, comments=self._comments, policy=COUNT_ILLEGAL, indexed=False)
+        with show_progress(file.path.name, [source]) as on_progress:
+            return verify(source, threads, on_progress)
 
     def dump(self, file: Input, format: str | None, limit: int | None) -> Iterator[bytes]:
         from loader.chess.positions.inputs import open_input
@@ -102,13 +102,13 @@ class PositionTools:
         return dump(open_input(file, format, comments=self._comments, indexed=False), limit)
 
     def inspect(self, file: Input, format: str | None, threads: int) -> Statistics:
-        from loader.chess.positions.file import KEPT
+        from loader.chess.positions.file import KEEP_ILLEGAL
         from loader.chess.statistics.inspection import inspect_source, open_inspected
 
-        rule = parse_bad_data_policy(BadData.SKIP) if self._skips_bad_data else KEPT
-        source = open_inspected(file, self._filters, format, self._comments, rule)
-        with show_progress(file.path.name, [source]) as tick:
-            counted = inspect_source(source, self._filters, self._seed, self._king_buckets, threads, tick)
+        policy = parse_bad_data_policy(BadData.SKIP) if self._skips_bad_data else KEEP_ILLEGAL
+        source = open_inspected(file, self._filters, format, self._comments, policy)
+        with show_progress(file.path.name, [source]) as on_progress:
+            counted = inspect_source(source, self._filters, self._seed, self._king_buckets, threads, on_progress)
         return PositionReport(counted, self._pictures)
 
 

@@ -69,20 +69,21 @@ def filter_files(
     from loader.chess.positions.inputs import open_inputs
     from loader.chess.tools.filter import filter_positions, refuse_lacking
 
-    chosen = filters.config()
+    config = filters.config()
     sources = open_inputs(
-        files, input_format, needed=needed_parts(chosen), rule=parse_bad_data_policy(on_bad_data), comments=comments
+        files, input_format, needed=needed_parts(config), policy=parse_bad_data_policy(on_bad_data), comments=comments
     )
-    place = open_output(output)
-    target = choose_target(sources, place, to)
+    file_or_pipe = open_output(output)
+    target = choose_target(sources, file_or_pipe, to)
     if not mark:
         refuse_games(target.format)
-    refuse_lacking(sources, chosen)
+    refuse_lacking(sources, config)
     report_conversion(sources, target.format, lossy=lossy)
-    with show_progress(output.name, sources) as tick:
-        passed = filter_positions(sources, target, place, chosen, seed, threads, tick, marks=mark)
-    stream = sys.stdout if isinstance(place, Path) else sys.stderr
-    stream.write(f"{'standard output' if output == Path('-') else output}: {passed}\n")
+    with show_progress(output.name, sources) as on_progress:
+        result = filter_positions(sources, target, file_or_pipe, config, seed, threads, on_progress, marks=mark)
+    messages = sys.stdout if isinstance(file_or_pipe, Path) else sys.stderr
+    name = "standard output" if output == Path("-") else str(output)
+    messages.write(f"{name}: {result}\n")
 
 
 @with_pgn_options
@@ -111,11 +112,11 @@ def dedupe_files(
     from loader.chess.tools.dedupe import dedupe
 
     began = time.monotonic()
-    allowed = parse_memory(memory)
-    sources = open_sources(files, input_format, rule=parse_bad_data_policy(on_bad_data), comments=comments)
+    max_bytes = parse_memory(memory)
+    sources = open_sources(files, input_format, policy=parse_bad_data_policy(on_bad_data), comments=comments)
     target = choose_file_target(output, to)
     refuse_games(target.format)
     report_conversion(sources, target.format, lossy=lossy)
-    with show_progress(output.name, sources) as tick:
-        deduped = dedupe(sources, target, output, allowed, threads, tick)
-    sys.stdout.write(f"{output}: {deduped}, in {time.monotonic() - began:.0f} s\n")
+    with show_progress(output.name, sources) as on_progress:
+        result = dedupe(sources, target, output, max_bytes, threads, on_progress)
+    sys.stdout.write(f"{output}: {result}, in {time.monotonic() - began:.0f} s\n")

@@ -109,17 +109,17 @@ OPTIONS: Options = {
 class FilterOptions:
     """The filter options as given on a command line."""
 
-    def __init__(self, **given: Any) -> None:
-        self._given = given
+    def __init__(self, **values: Any) -> None:
+        self._values = values
 
     @property
-    def any(self) -> bool:
-        """Returns True if an option is given that is not at its default."""
-        return any(value != OPTIONS[name][1] for name, value in self._given.items())
+    def has_changes(self) -> bool:
+        """Returns True if an option is not at its default."""
+        return any(value != OPTIONS[name][1] for name, value in self._values.items())
 
     def config(self) -> FilterConfig:
         """Returns the options as settings of filters. Raises UsageError."""
-        return filters_of(**self._given)
+        return make_filter_config(**self._values)
 
 
 def with_filter_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -128,8 +128,8 @@ def with_filter_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return with_options(command, "filters", {"filters": OPTIONS}, FilterOptions)
 
 
-def filters_of(
-    *, keep_no_score: bool, keep_by_ply: str, piece_count_curve: str, viriformat: Path | None, **given: Any
+def make_filter_config(
+    *, keep_no_score: bool, keep_by_ply: str, piece_count_curve: str, viriformat: Path | None, **values: Any
 ) -> FilterConfig:
     """Makes settings of filters from the values of the options. Raises UsageError."""
     from pydantic import ValidationError
@@ -137,21 +137,24 @@ def filters_of(
     from loader.chess.filters import FilterConfig
     from loader.section import first_problem
 
-    keys: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    keys: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
     keys["skip_no_score"] = not keep_no_score
-    keys["keep_by_ply"] = _numbers(keep_by_ply, "--keep-by-ply")
-    keys["piece_count_curve"] = _numbers(piece_count_curve, "--piece-count-curve")
+    keys["keep_by_ply"] = _parse_numbers(keep_by_ply, "--keep-by-ply")
+    keys["piece_count_curve"] = _parse_numbers(piece_count_curve, "--piece-count-curve")
     if viriformat is not None:
         keys["viriformat"] = str(viriformat)
     try:
         return FilterConfig(**keys)
     except ValidationError as error:
-        (option, *inside), reason = first_problem(error)
-        raise UsageError(": ".join([f"--{option.replace('_', '-')}", *inside, reason])) from None
+        (key, *subkeys), reason = first_problem(error)
+        option = f"--{key.replace('_', '-')}"
+        raise UsageError(": ".join([option, *subkeys, reason])) from None
 
 
-def _numbers(text: str, option: str) -> Sequence[float]:
+def _parse_numbers(text: str, option: str) -> Sequence[float]:
+    if not text.strip():
+        return ()
     try:
-        return tuple(float(number) for number in text.split(",")) if text.strip() else ()
+        return tuple(float(number) for number in text.split(","))
     except ValueError:
         raise UsageError(f"{option}: {text!r} is no list of numbers, as 0,0.1,20,1") from None

@@ -23,9 +23,9 @@ from loader.chess.cli.engine_options import (
     UnitsPer100cp,
     check_chess,
     choose_random_plies,
+    choose_units_per_100cp,
     describe_scores,
     parse_options,
-    units_of,
 )
 from loader.errors import UsageError
 
@@ -154,7 +154,7 @@ def generate_file(
     limits = Limits(DEFAULT_NODES if nodes is None and depth is None else nodes, depth)
     game = GameSettings(limits, opening, win, win_plies, draw, draw_plies, draw_from_ply, max_ply)
     settings = GenerateSettings(
-        EngineSettings(engine, options, units_of(format, units_per_100cp), timeout),
+        EngineSettings(engine, options, choose_units_per_100cp(format, units_per_100cp), timeout),
         positions,
         seed,
         choose_random_plies(random_plies, book),

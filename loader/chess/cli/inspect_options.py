@@ -27,8 +27,8 @@ KingBuckets = Annotated[
         help="How often a layout's buckets are used: its 32 or 64 numbers, 0,1,..., or a config that has it.",
     ),
 ]
-SHOWN: Options = {"pictures": (Pictures, None), "king_buckets": (KingBuckets, ""), "seed": (Seed, 0)}
-READ: Options = {"on_bad_data": (OnBadData, BadData.STOP)}
+STATISTICS_OPTIONS: Options = {"pictures": (Pictures, None), "king_buckets": (KingBuckets, ""), "seed": (Seed, 0)}
+READING_OPTIONS: Options = {"on_bad_data": (OnBadData, BadData.STOP)}
 
 
 def check_pictures(pictures: Path | None, num_files: int) -> Path | None:
@@ -44,9 +44,9 @@ def check_pictures(pictures: Path | None, num_files: int) -> Path | None:
     if pictures.exists() and not pictures.is_dir():
         raise UsageError(f"--pictures {pictures}: is a file, not a folder")
     from loader.chess.positions.output import refuse_existing_file
-    from loader.chess.statistics.pictures import paths_in
+    from loader.chess.statistics.pictures import picture_paths
 
-    for path in paths_in(pictures):
+    for path in picture_paths(pictures):
         refuse_existing_file(path)
     return pictures
 
@@ -62,8 +62,8 @@ def parse_king_buckets(text: str) -> Sequence[int]:
     from loader.section import first_problem
 
     try:
-        given = _layout_in(Path(text)) if text.endswith(".toml") else [int(number) for number in text.split(",")]
-        layout = ChessConfig.model_validate({"features": "chess768", "king_buckets": given}).king_buckets
+        numbers = _read_layout(Path(text)) if text.endswith(".toml") else [int(number) for number in text.split(",")]
+        layout = ChessConfig.model_validate({"features": "chess768", "king_buckets": numbers}).king_buckets
     except ValidationError as error:
         raise UsageError(f"--king-buckets: {first_problem(error)[1]}") from None
     except ValueError:
@@ -75,8 +75,8 @@ def parse_king_buckets(text: str) -> Sequence[int]:
     return layout
 
 
-def _layout_in(path: Path) -> object:
-    """Returns `data.chess.king_buckets` of a config file, not validated. Raises UsageError."""
+def _read_layout(path: Path) -> object:
+    """Reads `data.chess.king_buckets` of a config file, without validation. Raises UsageError."""
     from loader.files.text import toml_of
     from loader.files.user_file import read_user_file
 

@@ -16,9 +16,9 @@ from loader.chess.cli.engine_options import (
     Options,
     Timeout,
     UnitsPer100cp,
+    choose_units_per_100cp,
     describe_scores,
     parse_options,
-    units_of,
 )
 from loader.chess.cli.pgn_options import with_pgn_options
 from loader.chess.cli.tool_options import Files, Lossy, OutputFile, To, choose_file_target, report_conversion
@@ -82,24 +82,20 @@ def rescore_files(
     sources = open_sources(files, input_format, comments=comments)
     target = choose_file_target(output, to)
     report_conversion(sources, target.format, lossy=lossy, keeps_scores=False)
-    settings = RescoreSettings(
-        EngineSettings(
-            engine, parse_options(option or [], "--threads"), units_of(target.format, units_per_100cp), timeout
-        ),
-        Limits(DEFAULT_NODES if nodes is None and depth is None else nodes, depth),
-        threads,
-        drop_unscored,
-    )
+    options = parse_options(option or [], "--threads")
+    units = choose_units_per_100cp(target.format, units_per_100cp)
+    limits = Limits(DEFAULT_NODES if nodes is None and depth is None else nodes, depth)
+    settings = RescoreSettings(EngineSettings(engine, options, units, timeout), limits, threads, drop_unscored)
     began = time.monotonic()
     warnings: list[str] = []
     with byte_progress(f"checking {output.name}") as progress:
-        whole = prepare(settings, sources, target, output, progress, warnings.append)
-    with position_progress(whole) as report:
+        num_positions = prepare(settings, sources, target, output, progress, warnings.append)
+    with position_progress(num_positions) as report:
         for warning in warnings:
             report.notify(warning)
-        state = rescore(settings, sources, whole, target, output, report)
-    marked = f", {state[UNSCORED]:,} without a score" if state.get(UNSCORED) else ""
-    left_out = " (left out)" if marked and drop_unscored else ""
+        state = rescore(settings, sources, num_positions, target, output, report)
+    unscored = f", {state[UNSCORED]:,} without a score" if state.get(UNSCORED) else ""
+    left_out = " (left out)" if unscored and drop_unscored else ""
     seconds = time.monotonic() - began
-    sys.stdout.write(f"{output}: {state[POSITIONS]:,} positions{marked}{left_out} in {seconds:.0f} s\n")
+    sys.stdout.write(f"{output}: {state[POSITIONS]:,} positions{unscored}{left_out} in {seconds:.0f} s\n")
     sys.stdout.write(f"{describe_scores(target.format, settings.engine.units_per_100cp)}\n")

@@ -61,20 +61,20 @@ def split_file(
     """
     from loader.chess.positions.format import Target
     from loader.chess.positions.input import open_sources
-    from loader.chess.tools.split import part_paths, split
+    from loader.chess.tools.split import split, split_paths
 
     share = parse_share(validation, "--validation")
-    (source,) = open_sources([file], input_format, rule=parse_bad_data_policy(on_bad_data), comments=comments)
+    (source,) = open_sources([file], input_format, policy=parse_bad_data_policy(on_bad_data), comments=comments)
     if not source.format.keeps_games and not by_record:
         raise UsageError(
             f"{file}: {source.format.name} does not say which positions are of a game; --by-record splits it "
             "nevertheless"
         )
     target = Target(source.format)
-    paths = part_paths(file, into)
-    paths = (_plain(paths[0]), _plain(paths[1]))
-    with show_progress(file.name, [source]) as tick:
-        parts = split(source, target, paths, share, seed, threads, tick)
+    train, validation_file = split_paths(file, into)
+    paths = (_uncompressed_path(train), _uncompressed_path(validation_file))
+    with show_progress(file.name, [source]) as on_progress:
+        parts = split(source, target, paths, share, seed, threads, on_progress)
     for part in parts:
         sys.stdout.write(f"{part.path}: {part.entries:,} positions in {part.units:,} {source.format.units}\n")
     if source.format.keeps_games and sum(part.entries for part in parts) < 2 * sum(part.units for part in parts):
@@ -107,16 +107,16 @@ def shuffle_files(
     from loader.chess.tools.shuffle import shuffle
 
     began = time.monotonic()
-    allowed = parse_memory(memory)
-    sources = open_sources(files, input_format, rule=parse_bad_data_policy(on_bad_data), comments=comments)
+    max_bytes = parse_memory(memory)
+    sources = open_sources(files, input_format, policy=parse_bad_data_policy(on_bad_data), comments=comments)
     target = choose_file_target(output, to)
     report_conversion(sources, target.format, lossy=lossy)
-    with show_progress(output.name, sources) as tick:
-        entries = shuffle(sources, target, output, seed, allowed, threads, tick)
+    with show_progress(output.name, sources) as on_progress:
+        entries = shuffle(sources, target, output, seed, max_bytes, threads, on_progress)
     sys.stdout.write(f"{output}: {entries:,} positions in {time.monotonic() - began:.0f} s\n")
 
 
-def _plain(path: Path) -> Path:
+def _uncompressed_path(path: Path) -> Path:
     """Returns the path without the ending of a compressed file, because the two files of a split are not compressed."""
     from loader.files.compression import READ_ENDINGS
 

@@ -17,8 +17,9 @@ from loader.errors import UsageError
 if TYPE_CHECKING:
     from loader.chess.positions.file import BadDataPolicy
     from loader.chess.positions.format import PositionFormat, Target
-    from loader.chess.positions.input import Source, Tick
+    from loader.chess.positions.input import Source
     from loader.files.pipes import OutputPipe
+    from loader.formats.format import OnProgress
 
 # late imports: a command loads what it uses, so that --help and mistakes are answered at once
 
@@ -76,29 +77,30 @@ OnBadData = Annotated[
 
 
 @contextmanager
-def show_progress(title: str, sources: Sequence[Source] = ()) -> Iterator[Tick]:
-    """Shows progress as `interruptible_progress`. At the end reports what was changed and left out of the sources."""
+def show_progress(title: str, sources: Sequence[Source] = ()) -> Iterator[OnProgress]:
+    """Shows the progress of a command as `interruptible_progress`. At the end reports what was changed and left out."""
     from loader.cli.terminal import interruptible_progress
 
-    with interruptible_progress(title, sources) as tick:
-        yield tick
-    _say_changes(sources)
+    with interruptible_progress(title, sources) as on_progress:
+        yield on_progress
+    _report_changes(sources)
 
 
-def _say_changes(sources: Sequence[Source]) -> None:
+def _report_changes(sources: Sequence[Source]) -> None:
     """Reports on stderr how many positions were changed while they were written, and what was left out."""
     if not sources:
         return
     from loader.chess.positions.input import sum_changes, sum_left_out
 
     for change, positions in sorted(sum_changes(sources).items()):
-        sys.stderr.write(f"loader: {change}: {positions:,} {'position' if positions == 1 else 'positions'}\n")
+        noun = "position" if positions == 1 else "positions"
+        sys.stderr.write(f"loader: {change}: {positions:,} {noun}\n")
     for kind in sum_left_out(sources):
         sys.stderr.write(f"loader: {kind.describe('positions')}\n")
 
 
 def parse_bad_data_policy(on_bad_data: BadData) -> BadDataPolicy:
-    """Returns the rule for bad data that --on-bad-data stands for. All positions are checked for legality."""
+    """Returns the policy that --on-bad-data stands for. All positions are checked for legality."""
     from loader.chess.positions.file import BadDataPolicy
 
     return BadDataPolicy(on_bad_data.value, every=True)
@@ -114,13 +116,15 @@ def report_conversion(
     """
     from loader.chess.tools.convert import check_conversion
 
-    change = check_conversion(sources, target, lossy=lossy)
-    if change.lost:
-        sys.stderr.write(f"loader: left out, {target.name} has no room for it: {', '.join(change.lost)}\n")
-    if change.made_up:
-        sys.stderr.write(f"loader: not known, written as if there were none: {', '.join(change.made_up)}\n")
-    others = {source.format.name: source.format.score_unit for source in sources}
-    for name, unit in others.items() if keeps_scores else ():
+    effects = check_conversion(sources, target, lossy=lossy)
+    if effects.lost:
+        sys.stderr.write(f"loader: left out, {target.name} has no room for it: {', '.join(effects.lost)}\n")
+    if effects.made_up:
+        sys.stderr.write(f"loader: not known, written as if there were none: {', '.join(effects.made_up)}\n")
+    if not keeps_scores:
+        return
+    score_units = {source.format.name: source.format.score_unit for source in sources}
+    for name, unit in score_units.items():
         if unit != target.score_unit:
             sys.stderr.write(
                 f"loader: scores keep their numbers: {unit} of {name}, and usual in {target.name} are "
@@ -129,10 +133,12 @@ def report_conversion(
 
 
 def open_output(path: Path | None) -> Path | OutputPipe:
-    """Returns the output that the user has named: the path of a file, or an open pipe. Raises OSError."""
+    """Opens the output that the user has named, if it is a pipe. Returns the pipe, or the path of a file. Raises
+    OSError."""
     from loader.files.pipes import output_pipe
 
-    if pipe := output_pipe(path):
+    pipe = output_pipe(path)
+    if pipe is not None:
         return pipe
     assert path is not None
     return path
@@ -170,7 +176,7 @@ def parse_memory(text: str) -> int:
     """Parses --memory. Returns bytes. Raises UsageError if they are fewer than 64 MiB."""
     from loader.chess.tools.external_sort.memory import SMALLEST_MEMORY
 
-    allowed = parse_bytes(text, "--memory")
-    if allowed < SMALLEST_MEMORY:
+    memory = parse_bytes(text, "--memory")
+    if memory < SMALLEST_MEMORY:
         raise UsageError(f"--memory: {text} is less than {SMALLEST_MEMORY >> 20}MiB")
-    return allowed
+    return memory

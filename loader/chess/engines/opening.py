@@ -53,11 +53,11 @@ class Openings:
         rng = random.Random(f"{self.seed}/{number}")
         plies = self.random_plies + (number % 2 if self.book is None else 0)
         for attempt in range(TRIES):
-            board = self._begin(rng, number, attempt)
+            board = self._start_board(rng, number, attempt)
             if play_randomly(board, rng, plies):
                 yield board
 
-    def _begin(self, rng: random.Random, number: int, attempt: int) -> chess.Board:
+    def _start_board(self, rng: random.Random, number: int, attempt: int) -> chess.Board:
         """Returns the position from which the random moves of an opening start: of the variant, or of the book. The
         first attempt takes the book's position whose turn it is, later ones a random position."""
         if self.book is None:

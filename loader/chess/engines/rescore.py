@@ -97,7 +97,7 @@ def rescore(
     Scores are kept in the work file after an error. Raises UsageError if `out` exists or its work file can't be
     continued, EngineError if the engine can't be used. Raises InterruptedBySignalError, DataError, OSError.
     """
-    files = content_digest([source.known for source in sources if source.known is not None])
+    files = content_digest([source.data_file for source in sources if source.data_file is not None])
     with WorkFile(out, settings.identity(target), {FILES: files, BEFORE: 0, POSITIONS: 0}) as work:
 
         def blocks() -> Iterator[bytes]:

@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, field_validator
 
 from loader import _native
-from loader.chess.filters.curves import COUNTED, chances_by_ply, shares_by_piece_count
+from loader.chess.filters.curves import CURVE_POINTS, chances_by_ply, shares_by_piece_count
 from loader.chess.filters.viriformat import ViriformatRules, agrees_with_result, table_or_file
 from loader.chess.filters.where import compile_condition
 from loader.section import Effect, Section, as_tuple
@@ -156,8 +156,8 @@ class FilterConfig(Section):
     @field_validator("piece_count_curve")
     @classmethod
     def _has_shares(cls, given: tuple[float, ...]) -> tuple[float, ...]:
-        if given and len(given) != COUNTED:
-            raise ValueError(f"{len(given)} numbers; needed are {COUNTED}, for 0, 8, 16, 24 and 32 pieces")
+        if given and len(given) != CURVE_POINTS:
+            raise ValueError(f"{len(given)} numbers; needed are {CURVE_POINTS}, for 0, 8, 16, 24 and 32 pieces")
         if given and not any(shares_by_piece_count(given)):
             raise ValueError("no share is above 0, so nothing would be kept")
         return given
@@ -177,28 +177,23 @@ class FilterConfig(Section):
 
 def needed_parts(filters: FilterConfig) -> list[str]:
     """Returns the parts of a position (move, ply, ...) that the active filters need, sorted."""
-    return sorted({need.part for need in needs(filters)})
+    return sorted({need.part for need in filter_needs(filters)})
 
 
-def needs(filters: FilterConfig) -> list[Need]:
+def filter_needs(filters: FilterConfig) -> list[Need]:
     """Returns a `Need` for each part of a position that an active filter needs."""
-    found = [
-        Need(key, part)
-        for key, part, on in (
-            ("skip_zero_placeholders", PLY, filters.skip_zero_placeholders),
-            ("skip_captures", MOVE, filters.skip_captures),
-            ("skip_promotions", MOVE, filters.skip_promotions),
-            ("skip_ply_up_to", PLY, filters.skip_ply_up_to >= 0),
-            ("win_draw_loss", PLY, filters.win_draw_loss),
-            ("keep_by_ply", PLY, bool(filters.keep_by_ply)),
-        )
-        if on
-    ]
+    keyed_filters = (
+        ("skip_zero_placeholders", PLY, filters.skip_zero_placeholders),
+        ("skip_captures", MOVE, filters.skip_captures),
+        ("skip_promotions", MOVE, filters.skip_promotions),
+        ("skip_ply_up_to", PLY, filters.skip_ply_up_to >= 0),
+        ("win_draw_loss", PLY, filters.win_draw_loss),
+        ("keep_by_ply", PLY, bool(filters.keep_by_ply)),
+    )
+    needs = [Need(key, part) for key, part, is_active in keyed_filters if is_active]
     for key, text in filters.conditions():
-        names = compile_condition(text).names
-        found += [
-            Need(key, part, name if key == "where" else None)
-            for name, _, part, _ in _native.where_names()
-            if part and name in names
-        ]
-    return found
+        used_names = compile_condition(text).names
+        for name, _, part, _ in _native.where_names():
+            if part and name in used_names:
+                needs.append(Need(key, part, name if key == "where" else None))
+    return needs

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 PIECES_APART = 8  # distance between the numbers of pieces for which a curve is given
-COUNTED = 32 // PIECES_APART + 1  # number of points of such a curve
-MOST_PLY = 65535
+CURVE_POINTS = 32 // PIECES_APART + 1  # number of points of such a curve
+MAX_PLY = 65535
 
 
 def chances_by_ply(points: Sequence[float]) -> list[float]:
@@ -21,13 +21,13 @@ def chances_by_ply(points: Sequence[float]) -> list[float]:
     plies, chances = points[::2], points[1::2]
     if len(plies) != len(chances):
         raise ValueError("an odd number of numbers; needed are pairs of ply and chance")
-    if any(later <= sooner for sooner, later in pairwise(plies)):
+    if any(ply >= next_ply for ply, next_ply in pairwise(plies)):
         raise ValueError("the plies do not ascend")
-    if any(not 0 <= ply <= MOST_PLY for ply in plies) or any(not 0 <= chance <= 1 for chance in chances):
-        raise ValueError(f"a ply is a number from 0 to {MOST_PLY}, and a chance one from 0 to 1")
+    if any(not 0 <= ply <= MAX_PLY for ply in plies) or any(not 0 <= chance <= 1 for chance in chances):
+        raise ValueError(f"a ply is a number from 0 to {MAX_PLY}, and a chance one from 0 to 1")
     if not points:
         return []
-    return [_between(plies, chances, ply) for ply in range(int(plies[-1]) + 2)]
+    return [_interpolate(plies, chances, ply) for ply in range(int(plies[-1]) + 2)]
 
 
 def shares_by_piece_count(given: Sequence[float]) -> list[float]:
@@ -37,8 +37,11 @@ def shares_by_piece_count(given: Sequence[float]) -> list[float]:
     The spline is Hermite's. Its slope at a point is that of the line between the two neighbouring points (as in
     nnue-pytorch).
     """
-    last = COUNTED - 1
-    slopes = [(given[min(i + 1, last)] - given[max(i - 1, 0)]) / (1 if i in (0, last) else 2) for i in range(COUNTED)]
+    last = CURVE_POINTS - 1
+    slopes = []
+    for i in range(CURVE_POINTS):
+        before, after = max(i - 1, 0), min(i + 1, last)
+        slopes.append((given[after] - given[before]) / (after - before))
     shares = []
     for count in range(33):
         i = min(count // PIECES_APART, last - 1)
@@ -50,7 +53,7 @@ def shares_by_piece_count(given: Sequence[float]) -> list[float]:
     return shares
 
 
-def _between(plies: Sequence[float], chances: Sequence[float], ply: int) -> float:
+def _interpolate(plies: Sequence[float], chances: Sequence[float], ply: int) -> float:
     """Interpolates the chance at a ply. Outside the points it is that of the nearest point."""
     if ply <= plies[0]:
         return chances[0]

@@ -27,12 +27,12 @@ class PositionReader {
         std::size_t chunk = 0;  // of this reader
         stream::RecordBuffer* records = nullptr;
         std::optional<stream::SourceFault> fault;
-        std::vector<stream::LeftOut> skipped;
+        std::vector<stream::SkippedData> skipped;
     };
 
     [[nodiscard]] virtual std::size_t num_chunks() const = 0;
-    [[nodiscard]] virtual std::string name() const = 0;      // of the files, for messages
-    [[nodiscard]] virtual std::size_t together() const = 0;  // as many chunks as are best decoded by one thread
+    [[nodiscard]] virtual std::string name() const = 0;             // of the files, for messages
+    [[nodiscard]] virtual std::size_t chunks_per_task() const = 0;  // as many chunks as are best decoded by one thread
     [[nodiscard]] virtual bool in_file_order() const { return false; }  // see stream::Source
     virtual void compare_with(stream::ChunkSums sums) = 0;              // see stream::Source
 

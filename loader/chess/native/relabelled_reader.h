@@ -28,7 +28,7 @@ class RelabelledReader final : public PositionReader {
 
     [[nodiscard]] std::size_t num_chunks() const override { return reader_->num_chunks(); }
     [[nodiscard]] std::string name() const override { return reader_->name(); }
-    [[nodiscard]] std::size_t together() const override { return reader_->together(); }
+    [[nodiscard]] std::size_t chunks_per_task() const override { return reader_->chunks_per_task(); }
     [[nodiscard]] bool in_file_order() const override { return reader_->in_file_order(); }
     void compare_with(stream::ChunkSums sums) override { reader_->compare_with(sums); }
     void read(std::span<Reading> readings, bool checks, const Appended& appended) const override;

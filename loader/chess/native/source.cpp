@@ -20,9 +20,9 @@ std::string PositionSource::name() const {
     return names.empty() ? "no file" : names;
 }
 
-std::size_t PositionSource::together() const {
+std::size_t PositionSource::chunks_per_task() const {
     std::size_t most = 1;
-    for (const auto& reader : readers_) most = std::max(most, reader->together());
+    for (const auto& reader : readers_) most = std::max(most, reader->chunks_per_task());
     return most;
 }
 
@@ -32,7 +32,7 @@ bool PositionSource::in_file_order() const {
 
 void PositionSource::compare_with(stream::ChunkSums sums) {
     for (std::size_t i = 0; i < readers_.size(); ++i) {
-        readers_[i]->compare_with(sums.part(begins_[i], readers_[i]->num_chunks()));
+        readers_[i]->compare_with(sums.subrange(begins_[i], readers_[i]->num_chunks()));
     }
 }
 
@@ -54,7 +54,7 @@ void PositionSource::decode(std::span<stream::ChunkRead> chunks) const {
         });
         for (std::size_t k = 0; k < readings.size(); ++k) {
             chunks[indices[k]].fault = std::move(readings[k].fault);
-            chunks[indices[k]].left_out = std::move(readings[k].skipped);
+            chunks[indices[k]].skipped = std::move(readings[k].skipped);
         }
     }
     for (std::size_t i = 0; i < chunks.size(); ++i) {

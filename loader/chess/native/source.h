@@ -24,7 +24,7 @@ class PositionSource final : public stream::Source {
     [[nodiscard]] std::uint32_t batch_size() const override { return layout_.batch_size; }
     [[nodiscard]] std::size_t slot_bytes() const override { return layout_.slot_bytes; }
     [[nodiscard]] std::string name() const override;
-    [[nodiscard]] std::size_t together() const override;
+    [[nodiscard]] std::size_t chunks_per_task() const override;
     [[nodiscard]] bool in_file_order() const override;
     void compare_with(stream::ChunkSums sums) override;
     void decode(std::span<stream::ChunkRead> chunks) const override;

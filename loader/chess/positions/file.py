@@ -41,7 +41,7 @@ class BadDataPolicy(NamedTuple):
         return self.on_bad_data == "skip"
 
 
-KEPT, COUNTED = BadDataPolicy(None, False), BadDataPolicy("count", True)
+KEEP_ILLEGAL, COUNT_ILLEGAL = BadDataPolicy(None, False), BadDataPolicy("count", True)
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def open_with(format: PositionFormat, config: DataConfig, files: Sequence[DataFi
         may_grow=config.may_grow,
         skip_damaged=config.on_bad_data == "skip",
         needed=needed_parts(config.settings.filters),
-        rule=BadDataPolicy(config.on_bad_data, every=False),
+        policy=BadDataPolicy(config.on_bad_data, every=False),
     )
 
 
@@ -84,7 +84,7 @@ def open_file(
     indexed: bool = True,
     may_grow: bool = False,
     needed: Sequence[str] = (),
-    rule: BadDataPolicy = KEPT,
+    policy: BadDataPolicy = KEEP_ILLEGAL,
 ) -> _native.EntryFile:
     """Opens an identified file of positions. Raises DataError.
 
@@ -95,9 +95,9 @@ def open_file(
     """
     codec = format.codec
     if not codec.is_sought or not indexed:
-        return _native.open_entries(codec, file.path, file.identity, may_grow, needed, None, *rule)
+        return _native.open_entries(codec, file.path, file.identity, may_grow, needed, None, *policy)
     with saved_borders(format.name, file) as kept:
-        opened = _native.open_entries(codec, file.path, file.identity, may_grow, needed, kept.borders, *rule)
+        opened = _native.open_entries(codec, file.path, file.identity, may_grow, needed, kept.borders, *policy)
         kept.borders = opened.borders
     return opened
 
@@ -118,13 +118,13 @@ class EntriesReader:
         may_grow: bool,
         skip_damaged: bool,
         needed: Sequence[str] = (),
-        rule: BadDataPolicy = KEPT,
+        policy: BadDataPolicy = KEEP_ILLEGAL,
     ) -> None:
-        """Opens the files. `needed` lists parts of an entry without which it counts as damage. `rule` says which data
+        """Opens the files. `needed` lists parts of an entry without which it counts as damage. `policy` says which data
         are left out."""
 
         def open_one(file: DataFile) -> tuple[DataFile, _native.EntryFile]:
-            return file, open_file(format, file, may_grow=may_grow, needed=needed, rule=rule)
+            return file, open_file(format, file, may_grow=may_grow, needed=needed, policy=policy)
 
         # Opening a file needs several disk reads in a row, so several files are opened at once to wait less.
         with ThreadPoolExecutor(_OPENED_AT_ONCE) as pool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from loader import _native
 from loader.chess.filters import MOVE
 from loader.chess.positions.entry import Entry, entry_of
 from loader.chess.positions.file import (
-    KEPT,
+    KEEP_ILLEGAL,
     LINES_AT_ONCE,
     BadDataPolicy,
     ChunkCheck,
@@ -33,25 +33,32 @@ from loader.chess.positions.file import (
 )
 from loader.chess.positions.format import PositionFormat, input_format, refuse_unused_comments
 from loader.chess.positions.pgn_comments import NO_SETTINGS, PgnComments
-from loader.chess.positions.units import NativeBlock, UnitBlock, block_of, concatenate
+from loader.chess.positions.units import NativeBlock, UnitBlock, concatenate, unit_block
 from loader.errors import DataChangedError, DataError, UsageError
 from loader.files.identity import DataFile, identify
 from loader.files.pipes import input_of
 from loader.formats.errors import Fault
 from loader.formats.file_tools import Illegal
+from loader.formats.format import OnProgress
 from loader.formats.parallel import map_chunks, map_in_order
 from loader.stream.left_out import LeftOut, LeftOutChunks, damaged_chunk, total
 
 T = TypeVar("T")
-Tick = Callable[[int, int], None]  # reports progress: bytes done, bytes in all (0: not known); may raise to stop
 Changes = Counter[str]  # number of positions that were changed while they were written, by the kind of change
-# Units, what was left out, whether a unit lost some of its entries, and counts of missing scores by the reason.
-_FoundUnits = tuple[NativeBlock, list[tuple[Any, ...]], bool, list[tuple[str, int]]]
-Piece = tuple["SourceFile", int]  # a chunk: the file that reads it, and its number in that file
+# The result of `_native.read_units`: units, what was left out, whether a unit lost some of its entries, and the number
+# of missing scores by the reason.
+_NativeUnits = tuple[NativeBlock, list[tuple[Any, ...]], bool, list[tuple[str, int]]]
 
 
-def ignore_progress(_done: int, _all: int) -> None:
-    """Reports no progress. The default `Tick`."""
+def ignore_progress(_done: int, _total: int) -> None:
+    """Reports no progress. The default of parameters `on_progress`."""
+
+
+class SourceChunk(NamedTuple):
+    """A chunk of a source: the file that reads it, and its number in that file."""
+
+    file: SourceFile
+    number: int
 
 
 class Source(Protocol):
@@ -80,7 +87,7 @@ class Source(Protocol):
     def is_empty(self) -> bool:
         """Returns True if there are no chunks."""
 
-    def chunks(self, first: int = 0) -> Iterator[Piece]:
+    def chunks(self, first: int = 0) -> Iterator[SourceChunk]:
         """Yields the chunks from number `first` on. A pipe can be read once. Several threads may read the chunks, also
         after later chunks have been requested."""
 
@@ -103,8 +110,8 @@ class SourceFile:
     path: Path
     format: PositionFormat
     opened: _native.EntryFile
-    known: DataFile | None = None  # the file as it was identified; None: a chunk of a pipe
-    rule: BadDataPolicy = KEPT
+    data_file: DataFile | None = None  # the file as it was identified; None: a chunk of a pipe
+    policy: BadDataPolicy = KEEP_ILLEGAL
     scale: float = 1.0  # factor of the scores, applied when entries are written
     changes: Changes = field(default_factory=Counter, compare=False)
     left_out: LeftOutChunks = field(default_factory=LeftOutChunks, compare=False)
@@ -122,8 +129,8 @@ class SourceFile:
     def is_empty(self) -> bool:
         return self.num_chunks == 0
 
-    def chunks(self, first: int = 0) -> Iterator[Piece]:
-        return ((self, chunk) for chunk in range(first, self.num_chunks))
+    def chunks(self, first: int = 0) -> Iterator[SourceChunk]:
+        return (SourceChunk(self, chunk) for chunk in range(first, self.num_chunks))
 
     def offset(self, chunk: int) -> int:
         return self.size if chunk >= self.num_chunks else self.opened.offset(chunk)
@@ -135,13 +142,14 @@ class SourceFile:
 
     def read_units_and_reasons(self, chunk: int) -> tuple[UnitBlock, Changes]:
         """Returns the units of a chunk, as `read_units`, and how many entries have no score, by the reason."""
-        found, kinds, cuts_units, unscored = cast(_FoundUnits, _native.read_units(self.opened, chunk))
-        if self._is_skipped(chunk, found[3], int(found[2].sum())):
+        units, left_out, has_cut_units, unscored = cast(_NativeUnits, _native.read_units(self.opened, chunk))
+        _, _, entries_of_units, fault = units
+        if self._skip_damaged(chunk, fault, int(entries_of_units.sum())):
             return concatenate([]), Counter()
-        block = block_of(found)
-        self.left_out.record(self.first_chunk + chunk, parse_left_out(kinds))
+        block = unit_block(units)
+        self.left_out.record(self.first_chunk + chunk, parse_left_out(left_out))
         reasons = Counter(dict(unscored))
-        if not cuts_units:
+        if not has_cut_units:
             return block, reasons
         writer = self.format.make_writer()
         self.copy_to(chunk, writer)
@@ -151,26 +159,31 @@ class SourceFile:
     def walk(self, chunk: int) -> _native.ChunkWalk | None:
         """Starts decoding a chunk. Returns None if the whole chunk is left out because it is damaged."""
         walk = _native.ChunkWalk(self.opened, chunk)
-        if self.rule.skips:
-            samples = walk.count()  # the chunk's entries before damage may be garbage, so the whole chunk is skipped
-            if self._is_skipped(chunk, fault_of_walk(walk), samples):
-                return None
-            self.left_out.record(self.first_chunk + chunk, parse_left_out(walk.left_out))
-            walk.rewind()
+        if not self.policy.skips:
+            return walk
+        samples = walk.count()
+        # Entries before damage may be garbage, so the whole chunk is skipped.
+        if self._skip_damaged(chunk, fault_of_walk(walk), samples):
+            return None
+        self.left_out.record(self.first_chunk + chunk, parse_left_out(walk.left_out))
+        walk.rewind()
         return walk
 
-    def _is_skipped(self, chunk: int, fault: Fault | None, samples: int) -> bool:
-        """Tells whether a damaged chunk is left out as a whole by the rule of --on-bad-data, and records it if so."""
-        if fault is None or not self.rule.skips or fault[3] != "damaged":
+    def _skip_damaged(self, chunk: int, fault: Fault | None, samples: int) -> bool:
+        """Records a damaged chunk as left out, if --on-bad-data says skip. Returns True if the chunk is left out."""
+        if fault is None or not self.policy.skips:
             return False
-        file, reason, offset, _ = fault
+        file, reason, offset, kind = fault
+        if kind != "damaged":
+            return False
         self.left_out.record(self.first_chunk + chunk, [damaged_chunk(file, reason, offset, samples)])
         return True
 
     def copy_to(self, chunk: int, writer: _native.EntryWriter) -> Changes:
         """Adds the entries of a chunk to a writer. Returns how many of them have no score, by the reason, for formats
         that state one. Raises DataError at damage, and for an entry that the writer's format can't store."""
-        if (walk := self.walk(chunk)) is None:
+        walk = self.walk(chunk)
+        if walk is None:
             return Counter()
         raise_fault(cast("Fault | None", walk.copy_to(writer, self.scale)))
         return Counter(dict(walk.unscored))
@@ -182,21 +195,27 @@ class SourceFile:
     def check_chunk(self, chunk: int) -> ChunkCheck:
         """Counts the legal and the illegal entries of a chunk, up to damage."""
         walk = _native.ChunkWalk(self.opened, chunk)
-        entries, fault = walk.count(), fault_of_walk(walk)
-        kinds = parse_left_out(walk.left_out)
-        illegal = tuple(Illegal(each.kind, each.samples, each.offset, each.reason) for each in kinds)
-        return ChunkCheck(entries, illegal, None if fault is None else error_from_fault(fault))
+        entries = walk.count()
+        fault = fault_of_walk(walk)
+        damage = None if fault is None else error_from_fault(fault)
+        illegal = [Illegal(kind.kind, kind.samples, kind.offset, kind.reason) for kind in parse_left_out(walk.left_out)]
+        return ChunkCheck(entries, tuple(illegal), damage)
 
     def lines(self, chunk: int, limit: int | None = None) -> Iterator[bytes]:
         """Yields the entries of a chunk, `limit` at most, as blocks of text lines: FEN, move, score, ply and result,
         separated by tabs. Raises DataError at damage, after the entries before the damage."""
-        left = limit
-        if (walk := self.walk(chunk)) is None:
+        walk = self.walk(chunk)
+        if walk is None:
             return
-        while block := walk.lines(LINES_AT_ONCE if left is None else min(left, LINES_AT_ONCE)):
-            left = None if left is None else left - block.count(b"\n")
+        remaining = limit
+        while True:
+            block = walk.lines(LINES_AT_ONCE if remaining is None else min(remaining, LINES_AT_ONCE))
+            if not block:
+                break
+            if remaining is not None:
+                remaining -= block.count(b"\n")
             yield block
-        if left != 0:
+        if remaining != 0:
             raise_fault(fault_of_walk(walk))
 
     def entries(self, chunk: int) -> Iterator[Entry]:
@@ -206,7 +225,8 @@ class SourceFile:
 
     def check_end(self) -> None:
         """Checks that the file was not changed since it was opened. Raises DataChangedError."""
-        if change := self.opened.change:
+        change = self.opened.change
+        if change:
             raise DataChangedError(self.path, change)
 
     def call_while_waiting(self, check: Callable[[], object]) -> None:
@@ -215,26 +235,26 @@ class SourceFile:
 
 def open_sources(
     paths: Sequence[Path],
-    given: str | None = None,
+    option: str | None = None,
     *,
     needed: Sequence[str] = (),
-    rule: BadDataPolicy = KEPT,
+    policy: BadDataPolicy = KEEP_ILLEGAL,
     comments: PgnComments = NO_SETTINGS,
 ) -> list[SourceFile]:
     """Opens files that a command reads more than once. Pipes are refused.
 
-    `given` is the format of files whose format can't be found. An entry that lacks a part listed in `needed` counts as
-    damage. Raises UsageError, DataError.
+    `option` is the format of files whose format can't be determined. An entry that lacks a part listed in `needed`
+    counts as damage. Raises UsageError, DataError.
     """
     inputs = [input_of(path) for path in paths]
-    for each in inputs:
-        if each.is_pipe:
+    for input_ in inputs:
+        if input_.is_pipe:
             raise UsageError(
-                f"{each.path}: is a pipe, which can be read once, and here a file is needed: write it to one first, "
+                f"{input_.path}: is a pipe, which can be read once, and here a file is needed: write it to one first, "
                 "with loader convert - -o FILE"
             )
-    files = identify([each.path for each in inputs])
-    sources = [open_source(file, given, needed=needed, rule=rule, comments=comments) for file in files]
+    files = identify([input_.path for input_ in inputs])
+    sources = [open_source(file, option, needed=needed, policy=policy, comments=comments) for file in files]
     refuse_unused_comments(comments, [source.format for source in sources])
     return sources
 
@@ -244,42 +264,43 @@ def open_source(
     option: str | None,
     *,
     needed: Sequence[str],
-    rule: BadDataPolicy = KEPT,
+    policy: BadDataPolicy = KEEP_ILLEGAL,
     indexed: bool = True,
     scale: float = 1.0,
     comments: PgnComments = NO_SETTINGS,
 ) -> SourceFile:
     """Opens an identified file as a source of positions.
 
-    `option` is the format, if the file does not show it. `indexed` has the meaning that it has for `open_file`. `scale`
+    `option` is the format, if the file's name and content do not show it. `indexed` is passed to `open_file`. `scale`
     multiplies scores when they are written. Raises UsageError, DataError.
     """
     format = input_format(file.path, option).with_comments(comments)
-    opened = open_file(format, file, indexed=indexed, needed=needed, rule=rule)
-    return SourceFile(file.path, format, opened, file, rule, scale)
+    opened = open_file(format, file, indexed=indexed, needed=needed, policy=policy)
+    return SourceFile(file.path, format, opened, file, policy, scale)
 
 
-def whole_size(sources: Sequence[Source]) -> int:
+def total_size(sources: Sequence[Source]) -> int:
     """Returns the size in bytes of all sources together, or 0 if one of them is not known."""
     sizes = [source.size for source in sources]
     return sum(sizes) if all(sizes) else 0
 
 
 def read_all_units(
-    sources: Sequence[Source], target: PositionFormat, threads: int, tick: Tick = ignore_progress
+    sources: Sequence[Source], target: PositionFormat, threads: int, on_progress: OnProgress = ignore_progress
 ) -> Iterator[UnitBlock]:
     """Yields the positions of all sources, one source after another, as units of the target format. Reports progress to
-    `tick`. Raises DataError."""
-    whole = whole_size(sources)
-    before = done = 0
+    `on_progress`. Raises DataError."""
+    num_bytes = total_size(sources)
+    bytes_of_done_sources = 0
     for source in sources:
-        for block, done in units_of(source, target, threads):
+        done = 0
+        for block, done in read_source_units(source, target, threads):
             yield block
-            tick(before + done, whole)
-        before, done = before + done, 0
+            on_progress(bytes_of_done_sources + done, num_bytes)
+        bytes_of_done_sources += done
 
 
-def units_of(source: Source, target: PositionFormat, threads: int) -> Iterator[tuple[UnitBlock, int]]:
+def read_source_units(source: Source, target: PositionFormat, threads: int) -> Iterator[tuple[UnitBlock, int]]:
     """Yields the positions of a source as blocks of units of the target format, each with the number of bytes of the
     source that are done after it. Raises DataError."""
     for block, following in read_units_from(source, target, threads):
@@ -293,25 +314,28 @@ def read_units_from(
     """Yields the positions of a source from chunk `first` on, as blocks of units of the target format, each with the
     number of the chunk that follows. Raises DataError."""
 
-    def units(pieces: Sequence[Piece]) -> tuple[UnitBlock, Changes]:
-        if (unchanged := _read_unchanged(source, target, pieces)) is not None:
+    def convert_to_units(chunks: Sequence[SourceChunk]) -> tuple[UnitBlock, Changes]:
+        unchanged = _read_unchanged(source, target, chunks)
+        if unchanged is not None:
             return unchanged
-        encoded, changes = _encode(pieces, target)
+        encoded, changes = _encode(chunks, target)
         return split_into_units(target, encoded), changes
 
-    return _convert_groups(source, target, threads, first, units)
+    return _convert_groups(source, target, threads, first, convert_to_units)
 
 
 def read_encoded_from(source: Source, target: PositionFormat, threads: int) -> Iterator[tuple[bytes, int]]:
     """Yields the positions of a source as bytes of the target format, each block with the number of the chunk that
     follows. The target must be a format without chunk headers."""
 
-    def data(pieces: Sequence[Piece]) -> tuple[bytes, Changes]:
-        if (unchanged := _read_unchanged(source, target, pieces)) is not None:
-            return unchanged[0].bytes.tobytes(), unchanged[1]
-        return _encode(pieces, target)
+    def convert_to_bytes(chunks: Sequence[SourceChunk]) -> tuple[bytes, Changes]:
+        unchanged = _read_unchanged(source, target, chunks)
+        if unchanged is not None:
+            block, changes = unchanged
+            return block.bytes.tobytes(), changes
+        return _encode(chunks, target)
 
-    return _convert_groups(source, target, threads, 0, data)
+    return _convert_groups(source, target, threads, 0, convert_to_bytes)
 
 
 def map_sources(
@@ -338,7 +362,9 @@ def converts_by_chunk(source: PositionFormat, target: PositionFormat) -> bool:
 def _chunks_per_group(source: PositionFormat, target: PositionFormat) -> int:
     """Returns the number of chunks that are converted together. A game that goes on after the last of them is cut in
     two, so there are 16 where a chunk may end within a game."""
-    return 1 if source == target or converts_by_chunk(source, target) else 16
+    if source == target or converts_by_chunk(source, target):
+        return 1
+    return 16
 
 
 def _convert_groups(
@@ -346,27 +372,33 @@ def _convert_groups(
     target: PositionFormat,
     threads: int,
     first: int,
-    done: Callable[[Sequence[Piece]], tuple[T, Changes]],
+    convert: Callable[[Sequence[SourceChunk]], tuple[T, Changes]],
 ) -> Iterator[tuple[T, int]]:
-    """Applies `done` to groups of chunks that are converted together, on several threads. Yields each result with the
-    number of the chunk that follows. Adds the counted changes to the source."""
+    """Applies `convert` to groups of chunks that are converted together, on several threads. Yields each result with
+    the number of the chunk that follows. Adds the counted changes to the source."""
+
+    def convert_group(group: Sequence[SourceChunk]) -> tuple[T, Changes, int]:
+        result, changes = convert(group)
+        return result, changes, len(group)
+
     chunks = source.chunks(first)
-    groups = iter(lambda: list(islice(chunks, _chunks_per_group(source.format, target))), [])
-    behind = first
-    for (found, changes), count in map_in_order(lambda pieces: (done(pieces), len(pieces)), groups, threads):
+    group_size = _chunks_per_group(source.format, target)
+    groups = iter(lambda: list(islice(chunks, group_size)), [])
+    next_chunk = first
+    for result, changes, count in map_in_order(convert_group, groups, threads):
         source.changes.update(changes)
-        behind += count
-        yield found, behind
+        next_chunk += count
+        yield result, next_chunk
 
 
 def _read_unchanged(
-    source: Source, target: PositionFormat, pieces: Sequence[Piece]
+    source: Source, target: PositionFormat, chunks: Sequence[SourceChunk]
 ) -> tuple[UnitBlock, Changes] | None:
-    """Returns the units of a chunk as encoded in the file, with the changes to report, if the target format and the
+    """Reads the units of one chunk as encoded in the file, with the changes to report, if the target format and the
     scores are the same. Returns None if entries must be converted."""
     if source.format != target:
         return None
-    ((file, chunk),) = pieces
+    ((file, chunk),) = chunks  # chunks of the same format are read one by one
     if file.scale != 1:
         return None
     block, reasons = file.read_units_and_reasons(chunk)
@@ -378,10 +410,11 @@ def _missing_scores(reasons: Counter[str]) -> Changes:
     return Counter({f"no score, {reason}": count for reason, count in reasons.items()})
 
 
-def _encode(pieces: Sequence[Piece], target: PositionFormat) -> tuple[bytes, Changes]:
+def _encode(chunks: Sequence[SourceChunk], target: PositionFormat) -> tuple[bytes, Changes]:
+    """Converts chunks to bytes of the target format. Returns them, and the changes to report."""
     writer = target.make_writer()
     changes = Changes()
-    for file, chunk in pieces:
+    for file, chunk in chunks:
         changes.update(_missing_scores(file.copy_to(chunk, writer)))
     writer.finish()
     changes.update(dict(writer.changes))
@@ -390,26 +423,29 @@ def _encode(pieces: Sequence[Piece], target: PositionFormat) -> tuple[bytes, Cha
 
 def split_into_units(target: PositionFormat, encoded: bytes) -> UnitBlock:
     """Splits a file's bytes, as a writer of the target format made them, into units."""
-    return block_of(_native.cut_units(target.codec, np.frombuffer(encoded, np.uint8)))
+    return unit_block(_native.cut_units(target.codec, np.frombuffer(encoded, np.uint8)))
 
 
 def estimate_bytes(sources: Sequence[Source], target: PositionFormat) -> int:
     """Estimates the size in bytes of the sources in the target format, from the first chunk of each file. Pipes count
     as 0 bytes. Raises DataError for damage in the first chunk of a file that has the target format already."""
-    total = 0.0
+    estimate = 0.0
     for source in sources:
-        if not isinstance(source, SourceFile) or source.is_empty:
-            continue
-        if source.format == target:
-            made = len(source.read_units(0).bytes)
-        else:
-            writer = target.make_writer()
-            with suppress(DataError):  # the writing itself reports an entry that the target can't store
-                source.copy_to(0, writer)
-            writer.finish()
-            made = len(writer.take())
-        total += made * source.size / max(source.offset(1), 1)
-    return int(total)
+        if isinstance(source, SourceFile) and not source.is_empty:
+            first_chunk_bytes = max(source.offset(1), 1)
+            estimate += _converted_size(source, target) * source.size / first_chunk_bytes
+    return int(estimate)
+
+
+def _converted_size(source: SourceFile, target: PositionFormat) -> int:
+    """Returns the size in bytes of a file's first chunk in the target format."""
+    if source.format == target:
+        return len(source.read_units(0).bytes)
+    writer = target.make_writer()
+    with suppress(DataError):  # the writing itself reports an entry that the target can't store
+        source.copy_to(0, writer)
+    writer.finish()
+    return len(writer.take())
 
 
 def sum_changes(sources: Sequence[Source]) -> Changes:

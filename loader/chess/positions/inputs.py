@@ -11,9 +11,9 @@ from pathlib import Path
 
 from loader import _native
 from loader.chess.positions.entry import Entry
-from loader.chess.positions.file import KEPT, BadDataPolicy
+from loader.chess.positions.file import KEEP_ILLEGAL, BadDataPolicy
 from loader.chess.positions.format import PositionFormat, piped_format, refuse_unused_comments
-from loader.chess.positions.input import Changes, Piece, Source, SourceFile, open_source
+from loader.chess.positions.input import Changes, Source, SourceChunk, SourceFile, open_source
 from loader.chess.positions.pgn_comments import NO_SETTINGS, PgnComments
 from loader.errors import DataError, UsageError
 from loader.files.compression import decompressor
@@ -35,7 +35,7 @@ class PipedSource:
         format: PositionFormat,
         *,
         needed: Sequence[str],
-        rule: BadDataPolicy = KEPT,
+        policy: BadDataPolicy = KEEP_ILLEGAL,
         scale: float = 1.0,
     ) -> None:
         """Wraps a pipe. `needed` lists parts of an entry without which it counts as damage. `scale` multiplies scores
@@ -45,7 +45,7 @@ class PipedSource:
         self.changes = Changes()
         self.left_out = LeftOutChunks()
         self._needed = needed
-        self._rule = rule
+        self._rule = policy
         self._scale = scale
         self._begins: list[int] = []  # offset in bytes of each chunk read so far
         self._units = 0  # records, lines or games read so far
@@ -66,7 +66,7 @@ class PipedSource:
     def offset(self, chunk: int) -> int:
         return self._begins[chunk] if chunk < len(self._begins) else self.pipe.taken
 
-    def chunks(self, first: int = 0) -> Iterator[Piece]:
+    def chunks(self, first: int = 0) -> Iterator[SourceChunk]:
         """Reads the pipe chunk by chunk. Yields each chunk as a `SourceFile` in memory, with number 0. `first` must be
         the number of chunks read so far."""
         assert first == len(self._begins), "a pipe is read once"
@@ -91,7 +91,7 @@ class PipedSource:
                 left_out=self.left_out,
                 first_chunk=number,
             )
-            yield piece, 0
+            yield SourceChunk(piece, 0)
 
     def check_end(self) -> None:
         """Does nothing: the end of the pipe is the end of its last chunk."""
@@ -119,7 +119,7 @@ def open_inputs(
     option: str | None = None,
     *,
     needed: Sequence[str] = (),
-    rule: BadDataPolicy = KEPT,
+    policy: BadDataPolicy = KEEP_ILLEGAL,
     indexed: bool = True,
     scale: float = 1.0,
     comments: PgnComments = NO_SETTINGS,
@@ -136,10 +136,10 @@ def open_inputs(
         raise UsageError(f"{twice[0]}: is a pipe, and given twice; it can be read once")
     files = {file.path: file for file in identify([each.path for each in inputs if not each.is_pipe])}
     sources: list[Source] = [
-        _open_pipe(each.path, option, needed, rule, scale, comments)
+        _open_pipe(each.path, option, needed, policy, scale, comments)
         if each.is_pipe
         else open_source(
-            files[each.path], option, needed=needed, rule=rule, indexed=indexed, scale=scale, comments=comments
+            files[each.path], option, needed=needed, policy=policy, indexed=indexed, scale=scale, comments=comments
         )
         for each in inputs
     ]
@@ -152,12 +152,12 @@ def open_input(
     option: str | None = None,
     *,
     needed: Sequence[str] = (),
-    rule: BadDataPolicy = KEPT,
+    policy: BadDataPolicy = KEEP_ILLEGAL,
     indexed: bool = True,
     comments: PgnComments = NO_SETTINGS,
 ) -> Source:
     """Opens a file or pipe as a source of positions, as `open_inputs`."""
-    (source,) = open_inputs([path], option, needed=needed, rule=rule, indexed=indexed, comments=comments)
+    (source,) = open_inputs([path], option, needed=needed, policy=policy, indexed=indexed, comments=comments)
     return source
 
 
@@ -174,7 +174,7 @@ def _open_pipe(
     path: Path,
     option: str | None,
     needed: Sequence[str],
-    rule: BadDataPolicy,
+    policy: BadDataPolicy,
     scale: float,
     comments: PgnComments,
 ) -> PipedSource:
@@ -188,4 +188,4 @@ def _open_pipe(
     if not head and option is None:
         raise DataError(path, "there is nothing to read; --format NAME takes it for an empty file of that format")
     format = piped_format(head, path, option).with_comments(comments)
-    return PipedSource(pipe, format, needed=needed, rule=rule, scale=scale)
+    return PipedSource(pipe, format, needed=needed, policy=policy, scale=scale)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,16 @@ _RECORD = np.dtype(  # chess/native/record.h, without the board
 )
 _BLACK = 1  # bit of the flags: Black is to move
 _RESULTS = np.array([0, 1, -128, -1], np.int8)  # the mover's result, by bits 2 and 3 of the flags
-FIRST: Sequence[int] = (-1, 0)  # state before the first unit of a file: last ply and White's result of a unit
+
+
+class UnitEnd(NamedTuple):
+    """The state after a unit, from which `find_game_starts` tells whether the next unit continues its game."""
+
+    ply: int  # ply of the unit's last position
+    result: int  # White's result
+
+
+START_OF_FILE = UnitEnd(-1, 0)
 
 Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.uint64]
@@ -57,11 +66,12 @@ class UnitBlock:
         sizes = self.ends[order] - self.begins[order]
         return UnitBlock(gathered, np.cumsum(sizes, dtype=np.uint64), self.entries[order])
 
-    def part(self, begin: int, end: int) -> UnitBlock:
-        """Returns units `begin` up to but not including `end`, as a block that shares their bytes with this one."""
-        first = int(self.ends[begin - 1]) if begin else 0
-        last = int(self.ends[end - 1]) if end else 0
-        return UnitBlock(self.bytes[first:last], self.ends[begin:end] - np.uint64(first), self.entries[begin:end])
+    def slice(self, begin: int, end: int) -> UnitBlock:
+        """Returns units `begin` to `end` - 1 as a block that shares their bytes with this one."""
+        first_byte = int(self.ends[begin - 1]) if begin else 0
+        end_byte = int(self.ends[end - 1]) if end else 0
+        ends = self.ends[begin:end] - np.uint64(first_byte)
+        return UnitBlock(self.bytes[first_byte:end_byte], ends, self.entries[begin:end])
 
 
 def concatenate(blocks: Sequence[UnitBlock]) -> UnitBlock:
@@ -78,19 +88,19 @@ def concatenate(blocks: Sequence[UnitBlock]) -> UnitBlock:
     )
 
 
-def block_of(found: object) -> UnitBlock:
-    """Converts the tuple that a native function returns to a block. Raises DataError for damage at which the function
-    stopped."""
-    data, ends, entries, fault = cast(NativeBlock, found)
+def unit_block(result: object) -> UnitBlock:
+    """Converts the tuple that a native function returns to a block of units. Raises DataError for damage at which the
+    function stopped."""
+    data, ends, entries, fault = cast(NativeBlock, result)
     raise_fault(fault)
     return UnitBlock(data, ends, entries)
 
 
 def find_game_starts(
-    format: PositionFormat, block: UnitBlock, before: Sequence[int]
-) -> tuple[npt.NDArray[np.bool_], Sequence[int]]:
+    format: PositionFormat, block: UnitBlock, before: UnitEnd
+) -> tuple[npt.NDArray[np.bool_], UnitEnd]:
     """Determines which units begin a new game. Returns a boolean for each unit, and the state to pass as `before` for
-    the block that follows (last ply and White's result of the last unit).
+    the block that follows.
 
     A game may consist of several units: chains of a binpack file, where a tool has split the game or left positions
     out, and units converted from such chains. No format marks where games begin. A unit counts as a new game if its
@@ -104,8 +114,8 @@ def find_game_starts(
     plies = fields["ply"].astype(np.int64)
     movers = _RESULTS[fields["flags"] >> 2 & 3]
     results = np.where(fields["flags"] & _BLACK, -movers, movers).astype(np.int64)
-    last = plies + block.entries.astype(np.int64) - 1
-    last_before = np.concatenate([[before[0]], last[:-1]])
-    result_before = np.concatenate([[before[1]], results[:-1]])
-    new = (plies <= last_before) | (results != result_before) | (last_before < 0)
-    return new, (int(last[-1]), int(results[-1]))
+    last_plies = plies + block.entries.astype(np.int64) - 1
+    previous_plies = np.concatenate([[before.ply], last_plies[:-1]])
+    previous_results = np.concatenate([[before.result], results[:-1]])
+    is_start = (plies <= previous_plies) | (results != previous_results) | (previous_plies < 0)
+    return is_start, UnitEnd(int(last_plies[-1]), int(results[-1]))

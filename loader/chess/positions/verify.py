@@ -7,24 +7,25 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from loader.chess.positions.file import ChunkCheck
-from loader.chess.positions.input import Piece, Source, Tick, ignore_progress
+from loader.chess.positions.input import Source, SourceChunk, ignore_progress
 from loader.errors import DataError
 from loader.formats.file_tools import Illegal, Verdict
+from loader.formats.format import OnProgress
 from loader.formats.parallel import map_in_order
 
 
-def verify(source: Source, threads: int = 1, tick: Tick = ignore_progress) -> Verdict:
+def verify(source: Source, threads: int = 1, on_progress: OnProgress = ignore_progress) -> Verdict:
     """Decodes every entry of a source, up to the first damage, and counts legal and illegal ones. The source must be
     opened with the rule COUNTED."""
 
-    def judge(piece: Piece) -> ChunkCheck:
+    def judge(piece: SourceChunk) -> ChunkCheck:
         file, chunk = piece
         return file.check_chunk(chunk)
 
     def chunks() -> Iterator[ChunkCheck]:
         for chunk, check_chunk in enumerate(map_in_order(judge, source.chunks(), threads)):
             yield check_chunk
-            tick(source.offset(chunk + 1), source.size)
+            on_progress(source.offset(chunk + 1), source.size)
         source.check_end()
 
     return _verdict(str(source.path), chunks())

@@ -9,8 +9,8 @@ from queue import Empty, SimpleQueue
 
 from loader import _native
 from loader.chess.filters import FilterConfig, needed_parts
-from loader.chess.positions.file import KEPT, BadDataPolicy
-from loader.chess.positions.input import Piece, Source, Tick, ignore_progress
+from loader.chess.positions.file import KEEP_ILLEGAL, BadDataPolicy
+from loader.chess.positions.input import Source, SourceChunk, ignore_progress
 from loader.chess.positions.inputs import open_input
 from loader.chess.positions.pgn_comments import NO_SETTINGS, PgnComments
 from loader.chess.statistics.filter_counts import FilterCount, NamedFilter, count_left, filters_to_count
@@ -18,6 +18,7 @@ from loader.chess.statistics.statistics import FileFacts, FileStatistics
 from loader.chess.tools.filter import refuse_lacking
 from loader.errors import DataError
 from loader.files.pipes import Input
+from loader.formats.format import OnProgress
 from loader.formats.parallel import map_in_order
 
 
@@ -26,7 +27,7 @@ def open_inspected(
     filters: FilterConfig | None,
     option: str | None = None,
     comments: PgnComments = NO_SETTINGS,
-    rule: BadDataPolicy = KEPT,
+    policy: BadDataPolicy = KEEP_ILLEGAL,
 ) -> Source:
     """Opens a file or pipe whose positions are to be counted.
 
@@ -34,7 +35,7 @@ def open_inspected(
     if a filter needs what the format does not store. Raises DataError, OSError.
     """
     needed = () if filters is None else needed_parts(filters)
-    source = open_input(path, option, needed=needed, rule=rule, comments=comments)
+    source = open_input(path, option, needed=needed, policy=policy, comments=comments)
     if filters is not None:
         refuse_lacking([source], filters)
     return source
@@ -46,7 +47,7 @@ def inspect_source(
     seed: int = 0,
     king_buckets: Sequence[int] = (),
     threads: int = 1,
-    tick: Tick | None = None,
+    on_progress: OnProgress | None = None,
 ) -> FileStatistics:
     """Reads every entry of a source and returns its statistics. The result does not depend on the number of threads.
 
@@ -54,7 +55,7 @@ def inspect_source(
     DataError at damage, with the number of good entries before it.
     """
     inspection = _Inspection(source, filters_to_count(filters, seed))
-    inspection.run(threads, tick or ignore_progress)
+    inspection.run(threads, on_progress or ignore_progress)
     format = source.format
     unit = format.units.removesuffix("s") if format.keeps_games else None
     size = source.size or source.offset(inspection.chunks)
@@ -92,7 +93,7 @@ class _Inspection:
         self.chunks = 0  # number of chunks counted
         self._idle: SimpleQueue[_native.Census] = SimpleQueue()
 
-    def run(self, threads: int, tick: Tick) -> None:
+    def run(self, threads: int, on_progress: OnProgress) -> None:
         """Counts all chunks of the source. Raises DataError at damage, with the number of good entries before it."""
         source = self._source
         for entries, left, unscored, damage in map_in_order(self._count, enumerate(source.chunks()), threads):
@@ -102,7 +103,7 @@ class _Inspection:
             self._left = [before + more for before, more in zip(self._left, left, strict=True)]
             if damage is not None:
                 raise self._shown(damage)
-            tick(source.offset(self.chunks), source.size)
+            on_progress(source.offset(self.chunks), source.size)
         try:
             source.check_end()
         except DataError as damage:
@@ -121,7 +122,7 @@ class _Inspection:
             FilterCount(each.name, each.setting, left) for each, left in zip(self._filters, self._left, strict=True)
         ]
 
-    def _count(self, work: tuple[int, Piece]) -> tuple[int, list[int], Counter[str], DataError | None]:
+    def _count(self, work: tuple[int, SourceChunk]) -> tuple[int, list[int], Counter[str], DataError | None]:
         """Counts a chunk. Returns its number of entries, how many each filter leaves, how many have no score by the
         reason, and the damage or None."""
         number, (file, chunk) = work

@@ -32,12 +32,12 @@ def draw(statistics: FileStatistics, folder: Path) -> list[Path]:
     if not statistics.entries:
         return []
     folder.mkdir(parents=True, exist_ok=True)
-    for path, drawn in zip(paths_in(folder), (_scores, _positions, _kings), strict=True):
+    for path, drawn in zip(picture_paths(folder), (_scores, _positions, _kings), strict=True):
         drawn(statistics, path)
-    return paths_in(folder)
+    return picture_paths(folder)
 
 
-def paths_in(folder: Path) -> list[Path]:
+def picture_paths(folder: Path) -> list[Path]:
     """Returns the paths of the pictures in a folder."""
     return [folder / f"{name}.png" for name in ("scores", "positions", "kings")]
 

@@ -19,7 +19,6 @@ from loader.chess.positions.format import PositionFormat, Target, refuse_games
 from loader.chess.positions.input import (
     Changes,
     SourceFile,
-    Tick,
     estimate_bytes,
     ignore_progress,
     refuse_empty,
@@ -29,6 +28,7 @@ from loader.chess.positions.units import UnitBlock
 from loader.chess.tools.external_sort.memory import SMALLEST_MEMORY, anonymous_memory
 from loader.chess.tools.repetitions import ROW, Limits, Repetitions, read_keys
 from loader.errors import UsageError
+from loader.formats.format import OnProgress
 from loader.formats.parallel import map_in_order
 
 _FEWEST = 1 << 16  # keys that memory must hold at least
@@ -54,7 +54,7 @@ def dedupe(
     output: Path,
     memory: int,
     threads: int = 1,
-    tick: Tick = ignore_progress,
+    on_progress: OnProgress = ignore_progress,
 ) -> DedupeResult:
     """Writes the positions that repeat no earlier one, within `memory` bytes.
 
@@ -69,7 +69,7 @@ def dedupe(
     begins = [sum(source.size for source in sources[:file]) for file in range(len(sources) + 1)]
 
     def report(half: int, file: int, chunk: int) -> None:
-        tick(half * begins[-1] + begins[file] + sources[file].offset(chunk), 2 * begins[-1])
+        on_progress(half * begins[-1] + begins[file] + sources[file].offset(chunk), 2 * begins[-1])
 
     with Output(output, target) as out, Repetitions(output.parent) as repetitions:
         repetitions.find(sources, limits, partial(report, 0))

@@ -9,32 +9,37 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from loader import _native
-from loader.chess.filters import FilterConfig, needs
+from loader.chess.filters import FilterConfig, filter_needs
 from loader.chess.filters.native_settings import filter_settings
 from loader.chess.positions.chunk import Chunk
 from loader.chess.positions.format import PositionFormat, Target, refuse_games
 from loader.chess.positions.input import (
     Changes,
-    Piece,
     Source,
-    Tick,
+    SourceChunk,
     estimate_bytes,
     ignore_progress,
     refuse_empty,
-    whole_size,
+    total_size,
 )
 from loader.chess.positions.units import UnitBlock
 from loader.chess.tools.convert import write_units
 from loader.errors import UsageError
 from loader.files.pipes import OutputPipe
+from loader.formats.format import OnProgress
 from loader.formats.parallel import map_in_order
 
-# A filtered chunk: its number of entries, how many pass, their units in the target format, counts of what it changes.
-_Passing = tuple[int, int, UnitBlock, Changes]
+
+class _FilteredChunk(NamedTuple):
+    entries: int
+    num_passing: int
+    units: UnitBlock  # the passing entries in the target format
+    changes: Changes  # counts of what the target format changes
 
 
 @dataclass(frozen=True)
@@ -55,7 +60,7 @@ def filter_positions(
     filters: FilterConfig,
     seed: int,
     threads: int = 1,
-    tick: Tick = ignore_progress,
+    on_progress: OnProgress = ignore_progress,
     *,
     marks: bool = False,
 ) -> FilterResult:
@@ -69,7 +74,7 @@ def filter_positions(
         refuse_games(target.format)
     refuse_lacking(sources, filters)
     refuse_empty(sources)
-    passing = PassingUnits(sources, target.format, filters, seed, threads, tick, marks=marks)
+    passing = PassingUnits(sources, target.format, filters, seed, threads, on_progress, marks=marks)
     write_units(passing, target, output, estimate_bytes(sources, target.format))
     return passing.passed
 
@@ -84,47 +89,51 @@ class PassingUnits:
     filters: FilterConfig
     seed: int
     threads: int = 1
-    tick: Tick = ignore_progress
+    on_progress: OnProgress = ignore_progress
     marks: bool = False
     passed: FilterResult = field(default_factory=lambda: FilterResult(0, 0))
 
     def __iter__(self) -> Iterator[UnitBlock]:
         """Filters all chunks on several threads. Yields the passing units of each chunk, in order."""
-        filter_ = _native.Filter(filter_settings(self.filters), self.seed)
-        whole, before, chunks = whole_size(self.sources), 0, 0
+        native_filter = _native.Filter(filter_settings(self.filters), self.seed)
+        num_bytes = total_size(self.sources)
+        bytes_of_done_sources = chunks_of_done_sources = 0
 
-        def one(work: tuple[int, Piece]) -> _Passing:
-            number, (file, place) = work
-            return _passing(filter_, Chunk(file, place, self.target, marks=self.marks), number)
+        def filter_chunk(numbered: tuple[int, SourceChunk]) -> _FilteredChunk:
+            chunk_number, (file, number_in_file) = numbered
+            chunk = Chunk(file, number_in_file, self.target, marks=self.marks)
+            return _filter_chunk(native_filter, chunk, chunk_number)
 
         for source in self.sources:
-            work = enumerate(source.chunks(), chunks)
-            behind = 0
-            for behind, (entries, kept, block, changes) in enumerate(map_in_order(one, work, self.threads), 1):
-                source.changes.update(changes)
-                yield block
-                self.passed = FilterResult(self.passed.read + entries, self.passed.kept + kept)
-                self.tick(before + source.offset(behind), whole)
+            numbered_chunks = enumerate(source.chunks(), chunks_of_done_sources)
+            num_chunks = 0
+            for filtered in map_in_order(filter_chunk, numbered_chunks, self.threads):
+                num_chunks += 1
+                source.changes.update(filtered.changes)
+                yield filtered.units
+                self.passed = FilterResult(self.passed.read + filtered.entries, self.passed.kept + filtered.num_passing)
+                self.on_progress(bytes_of_done_sources + source.offset(num_chunks), num_bytes)
             source.check_end()
-            before, chunks = before + source.offset(behind), chunks + behind
+            bytes_of_done_sources += source.offset(num_chunks)
+            chunks_of_done_sources += num_chunks
 
 
 def refuse_lacking(sources: Sequence[Source], filters: FilterConfig) -> None:
     """Refuses filters that need a part of a position (a move, a ply) that the format of a source does not store. Raises
     UsageError."""
     for source in sources:
-        for need in needs(filters):
+        for need in filter_needs(filters):
             if need.part in source.format.lacks:
-                option, _, rule = need.key.partition(".")
-                option = option.replace("_", "-")
+                key, _, subkey = need.key.partition(".")
+                option = key.replace("_", "-")
+                description = f"{subkey} needs the {need.part}" if subkey else str(need)
                 raise UsageError(
-                    f"--{option}: {f'{rule} needs the {need.part}' if rule else need}, which {source.format.name} does "
-                    f"not have ({source.path}); leave that out, or filter before it is converted"
+                    f"--{option}: {description}, which {source.format.name} does not have ({source.path}); leave that "
+                    "out, or filter before it is converted"
                 )
 
 
-def _passing(filter_: _native.Filter, chunk: Chunk, number: int) -> _Passing:
-    """Filters chunk `number`. Returns the number of its entries, how many pass, the units to write, and counts of what
-    the target format changes."""
-    chosen = filter_.choose(chunk.records(), number)
-    return len(chosen), int(np.count_nonzero(chosen)), chunk.take(chosen), chunk.changes
+def _filter_chunk(native_filter: _native.Filter, chunk: Chunk, number: int) -> _FilteredChunk:
+    """Filters chunk `number` of the stream."""
+    passes = native_filter.choose(chunk.records(), number)
+    return _FilteredChunk(len(passes), int(np.count_nonzero(passes)), chunk.take(passes), chunk.changes)

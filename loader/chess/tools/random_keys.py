@@ -6,17 +6,17 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-_AT_ONCE = 4  # numbers that the generator makes of each value of its counter
+_KEYS_PER_COUNT = 4  # numbers that the generator makes of each value of its counter
 
 
-class Draws:
+class RandomKeys:
     """A sequence of random 64-bit numbers: Philox 4x64 with the seed as its key, counted from 0 (numpy's `Philox`)."""
 
     def __init__(self, seed: int, first: int = 0) -> None:
         """Starts the sequence of a seed at number `first`."""
         self._generator = np.random.Philox(key=seed)
-        self._generator.advance(first // _AT_ONCE)
-        self.next(first % _AT_ONCE)
+        self._generator.advance(first // _KEYS_PER_COUNT)
+        self.next(first % _KEYS_PER_COUNT)
 
     def next(self, count: int) -> npt.NDArray[np.uint64]:
         """Returns the next `count` numbers, uniform from 0 to 2^64 - 1."""

@@ -67,10 +67,10 @@ class Repetitions:
     ) -> None:
         self._files.close()
 
-    def find(self, sources: Sequence[SourceFile], limits: Limits, tick: Callable[[int, int], None]) -> None:
-        """Reads all sources and finds the positions that repeat an earlier one. Calls `tick` with file and chunk as
-        reading goes on."""
-        for batch, is_last in self._batches(sources, limits, tick):
+    def find(self, sources: Sequence[SourceFile], limits: Limits, on_progress: Callable[[int, int], None]) -> None:
+        """Reads all sources and finds the positions that repeat an earlier one. Calls `on_progress` with file and chunk
+        as reading goes on."""
+        for batch, is_last in self._batches(sources, limits, on_progress):
             if is_last and self._keys.is_empty:
                 self._add(_repeats(batch))
                 return
@@ -91,7 +91,7 @@ class Repetitions:
             yield stays
 
     def _batches(
-        self, sources: Sequence[SourceFile], limits: Limits, tick: Callable[[int, int], None]
+        self, sources: Sequence[SourceFile], limits: Limits, on_progress: Callable[[int, int], None]
     ) -> Iterator[tuple[Rows, bool]]:
         """Yields the keys of all positions in batches of about as many as memory may hold, each with a flag that marks
         the last batch."""
@@ -118,7 +118,7 @@ class Repetitions:
             held, self.positions = held + len(rows), self.positions + len(rows)
             if self.positions > _MOST:
                 raise DataError(sources[file].path, f"there are more than {_MOST:,} positions up to here")
-            tick(file, chunk + 1)
+            on_progress(file, chunk + 1)
         yield batch(), True
 
     def _find_in_bucket(self, spill: RowSpill, bucket: int, shift: int, most: int) -> None:

@@ -17,7 +17,6 @@ from pathlib import Path
 from loader.chess.positions.format import Target
 from loader.chess.positions.input import (
     SourceFile,
-    Tick,
     estimate_bytes,
     ignore_progress,
     read_units_from,
@@ -30,12 +29,13 @@ from loader.chess.tools.external_sort.memory import SMALLEST_MEMORY, anonymous_m
 from loader.chess.tools.external_sort.resumable_file import ResumableFile
 from loader.chess.tools.external_sort.spill import BITS, BUCKETS, GATHERED, HEADER, Buckets, Spill, sort_by_draw
 from loader.chess.tools.external_sort.unnamed_file import UnnamedFile
-from loader.chess.tools.random_keys import Draws
+from loader.chess.tools.random_keys import RandomKeys
 from loader.errors import DataError, InterruptedBySignalError, UsageError
 from loader.files.delivery import deliver_new, is_delivered
 from loader.files.fingerprint import fingerprint
 from loader.files.journal import Settings, State
 from loader.files.work_file import WorkFile, bytes_begun, is_begun
+from loader.formats.format import OnProgress
 
 BLOCK = 4096  # units that are written at once, independent of --memory, so that no compressed byte depends on it
 _READ_AHEAD = 2 << 20  # bytes of memory for a chunk that is read ahead, with its tables
@@ -61,7 +61,7 @@ def shuffle(
     seed: int,
     memory: int,
     threads: int = 1,
-    tick: Tick = ignore_progress,
+    on_progress: OnProgress = ignore_progress,
 ) -> int:
     """Writes all units of the sources in a random order, and returns the number of their entries.
 
@@ -80,12 +80,12 @@ def shuffle(
             work.remove()
             return int(work.state[_ENTRIES])
         of_bucket, entries = _into_buckets(
-            sources, target, work, seed, held, threads, lambda done, _: tick(done, 2 * whole)
+            sources, target, work, seed, held, threads, lambda done, _: on_progress(done, 2 * whole)
         )
 
         def blocks() -> Iterator[bytes]:
             def report(bucket: int) -> None:
-                tick(whole + whole * bucket // BUCKETS, 2 * whole)
+                on_progress(whole + whole * bucket // BUCKETS, 2 * whole)
 
             return packed(add_chunk_headers(_in_order(of_bucket, report), target.format), target)
 
@@ -103,9 +103,9 @@ def _settings(sources: Sequence[SourceFile], target: Target, seed: int) -> Setti
     comments = next((source.format.comments for source in sources if source.format.comments is not None), NO_SETTINGS)
     return {
         "command": "shuffle",
-        "files": fingerprint([source.known for source in sources if source.known is not None]),
+        "files": fingerprint([source.data_file for source in sources if source.data_file is not None]),
         "format": f"{target.format.name} {target.packing or ''}".strip(),
-        "--on-bad-data": sources[0].rule.on_bad_data,
+        "--on-bad-data": sources[0].policy.on_bad_data,
         **{f"--pgn-{name}": value for name, value in asdict(comments).items() if value is not None},
         "--seed": seed,
     }
@@ -130,7 +130,13 @@ def _kept_work(work: WorkFile) -> Iterator[None]:
 
 
 def _into_buckets(
-    sources: Sequence[SourceFile], target: Target, work: WorkFile, seed: int, held: int, threads: int, tick: Tick
+    sources: Sequence[SourceFile],
+    target: Target,
+    work: WorkFile,
+    seed: int,
+    held: int,
+    threads: int,
+    on_progress: OnProgress,
 ) -> tuple[OfBucket, int]:
     """Sorts all units into buckets: in memory if all fit there, else in the work file. Continues after the batches that
     the work file has already. Returns a function that yields the sorted units of a bucket, and the number of entries in
@@ -142,7 +148,7 @@ def _into_buckets(
     for place in work.state[_TABLES]:
         spill.read_table(place)
     if tuple(work.state[_NEXT]) != _END:
-        for batch, state in _batches(sources, target, work.state, seed, held, threads, tick):
+        for batch, state in _batches(sources, target, work.state, seed, held, threads, on_progress):
             if state[_NEXT] == _END and not work.state[_TABLES]:
                 return partial(_of_bucket_held, batch), state[_ENTRIES]
             spill.add(batch)
@@ -160,8 +166,8 @@ def _in_order(of_bucket: OfBucket, report: Callable[[int], None]) -> Iterator[Un
         for block in of_bucket(bucket):
             rest = block
             while len(rest) >= missing:
-                yield concatenate([*waiting, rest.part(0, missing)])
-                rest = rest.part(missing, len(rest))
+                yield concatenate([*waiting, rest.slice(0, missing)])
+                rest = rest.slice(missing, len(rest))
                 waiting, missing = [], BLOCK
                 report(bucket)
             if len(rest):
@@ -184,13 +190,19 @@ def _limits(memory: int, threads: int) -> tuple[int, int]:
 
 
 def _batches(
-    sources: Sequence[SourceFile], target: Target, begin: State, seed: int, held: int, threads: int, tick: Tick
+    sources: Sequence[SourceFile],
+    target: Target,
+    begin: State,
+    seed: int,
+    held: int,
+    threads: int,
+    on_progress: OnProgress,
 ) -> Iterator[tuple[Buckets, State]]:
     """Yields batches of units sorted into buckets, each as large as memory allows, and the state of the work after
     each. Starts after the units that are counted in the state `begin`."""
     file, first = begin[_NEXT]
     state = dict(begin)
-    draws = Draws(seed, state[_UNITS])
+    draws = RandomKeys(seed, state[_UNITS])
     blocks: list[tuple[UnitBlock, Numbers]] = []
     size, whole = 0, sum(source.size for source in sources)
     before = sum(source.size for source in sources[:file])
@@ -207,7 +219,7 @@ def _batches(
                 _UNITS: state[_UNITS] + len(block),
                 _ENTRIES: state[_ENTRIES] + int(block.entries.sum()),
             }
-            tick(before + source.offset(following), whole)
+            on_progress(before + source.offset(following), whole)
         source.check_end()
         before, first = before + source.size, 0
     yield _in_buckets(blocks), {**state, _NEXT: _END}

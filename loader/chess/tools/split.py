@@ -13,21 +13,21 @@ import numpy.typing as npt
 from loader.chess.positions.format import Target
 from loader.chess.positions.input import (
     SourceFile,
-    Tick,
     estimate_bytes,
     ignore_progress,
     read_units_from,
     refuse_empty,
 )
 from loader.chess.positions.output import Output, check_output
-from loader.chess.positions.units import FIRST, UnitBlock, find_game_starts
-from loader.chess.tools.random_keys import Draws
+from loader.chess.positions.units import START_OF_FILE, UnitBlock, find_game_starts
+from loader.chess.tools.random_keys import RandomKeys
+from loader.formats.format import OnProgress
 
 PARTS = ("train", "validation")
 
 
 @dataclass(frozen=True)
-class Part:
+class SplitFile:
     """One of the two files that were written, with the numbers of its units and entries."""
 
     path: Path
@@ -35,7 +35,7 @@ class Part:
     entries: int
 
 
-def part_paths(path: Path, folder: Path | None) -> tuple[Path, Path]:
+def split_paths(path: Path, folder: Path | None) -> tuple[Path, Path]:
     """Returns the paths of the two files, NAME.train.ENDING and NAME.validation.ENDING, in `folder` or else in the
     folder of the file."""
     stem, dot, endings = path.name.partition(".")
@@ -50,12 +50,12 @@ def split(
     share: float,
     seed: int,
     threads: int = 1,
-    tick: Tick = ignore_progress,
-) -> Sequence[Part]:
+    on_progress: OnProgress = ignore_progress,
+) -> Sequence[SplitFile]:
     """Writes each game to the second file with probability `share`, else to the first. The random number of a game is
     that of its first unit.
 
-    `find_game_starts` decides which units form a game. Returns both files as `Part`. Raises DataError, OSError,
+    `find_game_starts` decides which units form a game. Raises DataError, OSError,
     UsageError.
     """
     refuse_empty([source])
@@ -63,32 +63,33 @@ def split(
     for path in paths:
         check_output(path, expected)
     with Output(paths[0], target) as first, Output(paths[1], target) as second:
-        for block, chosen, following in _choose_games(source, target, share, seed, threads):
-            first.write(block.take(np.flatnonzero(~chosen)))
-            second.write(block.take(np.flatnonzero(chosen)))
-            tick(source.offset(following), source.size)
+        for block, is_second, next_chunk in _draw_games(source, target, share, seed, threads):
+            first.write(block.take(np.flatnonzero(~is_second)))
+            second.write(block.take(np.flatnonzero(is_second)))
+            on_progress(source.offset(next_chunk), source.size)
         outputs = (first, second)
         for out in outputs:
             out.finish()
         for out in outputs:
             out.publish_finished()
-    return [Part(path, out.units, out.entries) for path, out in zip(paths, outputs, strict=True)]
+    return [SplitFile(path, out.units, out.entries) for path, out in zip(paths, outputs, strict=True)]
 
 
-def _choose_games(
+def _draw_games(
     source: SourceFile, target: Target, share: float, seed: int, threads: int
 ) -> Iterator[tuple[UnitBlock, npt.NDArray[np.bool_], int]]:
     """Yields blocks of units, each with a boolean for every unit that is True if the second file gets it, and the
     number of the chunk that follows."""
     limit = np.uint64(min(int(share * 2.0**64), 2**64 - 1))
-    draws = Draws(seed)
-    last_unit, second = FIRST, False  # the unit before a block, and whether the second file got it
-    for block, following in read_units_from(source, target.format, threads):
-        new, last_unit = find_game_starts(target.format, block, last_unit)
-        drawn = np.concatenate([[second], draws.next(len(block)) < limit])
+    random_keys = RandomKeys(seed)
+    last_unit, last_is_second = START_OF_FILE, False  # of the unit before a block
+    for block, next_chunk in read_units_from(source, target.format, threads):
+        is_start, last_unit = find_game_starts(target.format, block, last_unit)
+        drawn = np.concatenate([[last_is_second], random_keys.next(len(block)) < limit])
         # For each unit the first unit of its game, counted from 1; 0: the game began in an earlier block.
-        game = np.maximum.accumulate(np.where(new, np.arange(1, len(block) + 1), 0))
-        chosen = drawn[game]
-        second = bool(chosen[-1]) if len(block) else second
-        yield block, chosen, following
+        first_of_game = np.maximum.accumulate(np.where(is_start, np.arange(1, len(block) + 1), 0))
+        is_second = drawn[first_of_game]
+        if len(block):
+            last_is_second = bool(is_second[-1])
+        yield block, is_second, next_chunk
     source.check_end()

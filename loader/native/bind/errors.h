@@ -15,8 +15,8 @@ namespace sparsepool {
                                           std::optional<std::uint64_t> offset = std::nullopt, bool changed = false) {
     namespace nb = nanobind;
     const nb::object type = nb::module_::import_("loader.errors").attr(changed ? "DataChangedError" : "DataError");
-    const nb::object where = offset ? nb::object(nb::int_(*offset)) : nb::object(nb::none());
-    const nb::object error = type(file, reason, where);
+    const nb::object python_offset = offset ? nb::object(nb::int_(*offset)) : nb::object(nb::none());
+    const nb::object error = type(file, reason, python_offset);
     PyErr_SetObject(type.ptr(), error.ptr());
     throw nb::python_error();
 }

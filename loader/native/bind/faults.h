@@ -1,4 +1,4 @@
-// What a reader written in Python says of damage (loader/formats/errors.py).
+// Faults and skipped data as tuples of Python (loader/formats/errors.py, loader/stream/left_out.py).
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -16,39 +16,46 @@
 
 namespace sparsepool {
 
-// Kind, entries, units, the noun for one; and of the first its file, what is wrong, and its offset.
-using LeftOutTuple = std::tuple<std::string, std::uint64_t, std::uint64_t, std::string, nanobind::str, std::string,
+// Kind, entries, units, the noun for one unit; then the first fault's file, reason and offset.
+using SkippedTuple = std::tuple<std::string, std::uint64_t, std::uint64_t, std::string, nanobind::str, std::string,
                                 std::optional<std::uint64_t>>;
 
-inline LeftOutTuple as_tuple(const stream::LeftOut& left_out) {
-    return {left_out.kind,         left_out.entries,     left_out.units, left_out.unit, name_of(left_out.first.file),
-            left_out.first.reason, left_out.first.offset};
+inline SkippedTuple as_tuple(const stream::SkippedData& skipped) {
+    const stream::SourceFault& first = skipped.first;
+    return {skipped.kind,        skipped.entries, skipped.units, skipped.unit,
+            name_of(first.file), first.reason,    first.offset};
 }
 
-// The other way round.
-inline stream::LeftOut left_out_of(const nanobind::handle& answer) {
-    const auto parts = nanobind::cast<nanobind::tuple>(answer);
-    stream::LeftOut left_out;
-    left_out.kind = nanobind::cast<std::string>(parts[0]);
-    left_out.entries = nanobind::cast<std::uint64_t>(parts[1]);
-    left_out.units = nanobind::cast<std::uint64_t>(parts[2]);
-    left_out.unit = nanobind::cast<std::string>(parts[3]);
-    left_out.first.file = nanobind::cast<std::string>(parts[4]);
-    left_out.first.reason = nanobind::cast<std::string>(parts[5]);
-    if (!parts[6].is_none()) left_out.first.offset = nanobind::cast<std::uint64_t>(parts[6]);
-    return left_out;
+// Converts a SkippedTuple that Python code returned.
+inline stream::SkippedData skipped_data_of(const nanobind::handle& value) {
+    const auto parts = nanobind::cast<nanobind::tuple>(value);
+    stream::SkippedData skipped;
+    skipped.kind = nanobind::cast<std::string>(parts[0]);
+    skipped.entries = nanobind::cast<std::uint64_t>(parts[1]);
+    skipped.units = nanobind::cast<std::uint64_t>(parts[2]);
+    skipped.unit = nanobind::cast<std::string>(parts[3]);
+    skipped.first.file = nanobind::cast<std::string>(parts[4]);
+    skipped.first.reason = nanobind::cast<std::string>(parts[5]);
+    if (!parts[6].is_none()) skipped.first.offset = nanobind::cast<std::uint64_t>(parts[6]);
+    return skipped;
 }
 
-// Of (file, reason, offset or None, "damaged", "changed" or "unreadable").
-inline stream::SourceFault fault_of(const nanobind::handle& answer) {
+// Converts a tuple that Python code returned: file, reason, offset or None, and "damaged", "changed" or "unreadable".
+inline stream::SourceFault fault_of(const nanobind::handle& value) {
     using enum stream::SourceFault::Kind;
-    const auto parts = nanobind::cast<nanobind::tuple>(answer);
+    const auto parts = nanobind::cast<nanobind::tuple>(value);
     stream::SourceFault fault;
     fault.file = nanobind::cast<std::string>(parts[0]);
     fault.reason = nanobind::cast<std::string>(parts[1]);
     if (!parts[2].is_none()) fault.offset = nanobind::cast<std::uint64_t>(parts[2]);
     const auto kind = nanobind::cast<std::string>(parts[3]);
-    fault.kind = kind == "damaged" ? kDamaged : kind == "changed" ? kChanged : kUnreadable;
+    if (kind == "damaged") {
+        fault.kind = kDamaged;
+    } else if (kind == "changed") {
+        fault.kind = kChanged;
+    } else {
+        fault.kind = kUnreadable;
+    }
     return fault;
 }
 

@@ -36,25 +36,31 @@ using Words = nb::ndarray<nb::numpy, std::uint64_t, nb::ndim<1>, nb::c_contig>;
 using CursorTuple = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t>;
 using FilledTuple = std::tuple<std::size_t, CursorTuple, CursorTuple>;
 
+[[noreturn]] void raise_source_fault(const SourceFault& fault) {
+    raise_data_error(name_of(fault.file), fault.reason, fault.offset, fault.kind == SourceFault::Kind::kChanged);
+}
+
 CursorTuple tuple_of(const Cursor& cursor) { return {cursor.batch, cursor.epoch, cursor.window, cursor.entry}; }
 
-// The pipeline, and the memory that its threads need to stay there. A thread may be waiting for the GIL, if a reader is
-// written in Python: whatever waits for threads releases it. In a forked process the threads are not there, what they
-// held locked stays locked, and the descriptor is shared with the parent: nothing is touched there.
+// The pipeline, and the memory that its threads use. A thread may wait for the GIL if a reader is written in Python, so
+// each method that waits for threads releases the GIL. A forked process has none of the threads, their locks may stay
+// locked, and the descriptor is shared with the parent: there no method touches the pipeline.
 class BoundPipeline {
   public:
     BoundPipeline(std::shared_ptr<Source> source, const PipelineSettings& settings)
         : source_(std::move(source)),
-          // Not its owner: left behind in a forked process, it would keep objects of Python.
+          // The pipeline does not own the source: a pipeline that is leaked (see below) keeps no Python objects alive.
           pipeline_(std::make_unique<Pipeline>(std::shared_ptr<const Source>(std::shared_ptr<void>(), source_.get()),
                                                settings)) {}
 
     ~BoundPipeline() {
         close();
-        if (is_forked()) static_cast<void>(pipeline_.release());
-        if (!is_forked() && !pipeline_->has_ended()) {  // its last thread still uses all of this
+        if (is_forked()) {
+            static_cast<void>(pipeline_.release());  // leaked: it can't be destroyed without its threads
+        } else if (!pipeline_->has_ended()) {
+            // One of its threads destroys this object and goes on: what the thread uses is leaked.
             static_cast<void>(pipeline_.release());
-            static_cast<void>(new Kept{std::move(slots_), std::move(words_), std::move(source_)});
+            static_cast<void>(new ThreadMemory{std::move(slots_), std::move(words_), std::move(source_)});
         }
     }
     BoundPipeline(const BoundPipeline&) = delete;
@@ -90,30 +96,31 @@ class BoundPipeline {
         pipeline_->seek({std::get<0>(cursor), std::get<1>(cursor), std::get<2>(cursor), std::get<3>(cursor)});
     }
 
-    void give(std::size_t slot, bool pass_over) {
+    void submit_slot(std::size_t slot, bool skip_build) {
         check_process();
-        pipeline_->give(slot, pass_over);
+        pipeline_->submit_slot(slot, skip_build);
     }
 
-    std::optional<FilledTuple> take() {
+    std::optional<FilledTuple> pop_batch() {
         check_process();
-        const Pipeline::Taken taken = pipeline_->take();
-        if (const auto* batch = std::get_if<FinishedBatch>(&taken)) {
+        const Pipeline::PopResult result = pipeline_->pop_batch();
+        if (const auto* batch = std::get_if<FinishedBatch>(&result)) {
             return FilledTuple{batch->slot, tuple_of(batch->begin), tuple_of(batch->next)};
         }
-        if (const auto* fault = std::get_if<StreamFault>(&taken)) {
-            if (fault->kind == StreamFault::Kind::kCursor) refuse(fault->what.reason);
-            const bool changed = fault->what.kind == SourceFault::Kind::kChanged;
-            raise_data_error(name_of(fault->what.file), fault->what.reason, fault->what.offset, changed);
+        if (const auto* end = std::get_if<StreamFault>(&result)) {
+            if (end->kind == StreamFault::Kind::kCursor) refuse(end->fault.reason);
+            raise_source_fault(end->fault);
         }
         return std::nullopt;
     }
 
-    std::vector<std::pair<std::size_t, LeftOutTuple>> take_skipped() {
+    std::vector<std::pair<std::size_t, SkippedTuple>> pop_skipped() {
         check_process();
-        std::vector<std::pair<std::size_t, LeftOutTuple>> skipped;
-        for (const Skipped& each : pipeline_->take_skipped()) skipped.emplace_back(each.chunk, as_tuple(each.what));
-        return skipped;
+        std::vector<std::pair<std::size_t, SkippedTuple>> tuples;
+        for (const SkippedOfChunk& skipped : pipeline_->pop_skipped()) {
+            tuples.emplace_back(skipped.chunk, as_tuple(skipped.data));
+        }
+        return tuples;
     }
 
     [[nodiscard]] int fileno() const { return pipeline_->descriptor(); }
@@ -121,13 +128,13 @@ class BoundPipeline {
     std::tuple<std::uint64_t, std::uint64_t, std::uint64_t> progress() {
         check_process();
         const Progress progress = pipeline_->progress();
-        return {progress.read, progress.kept, progress.built};
+        return {progress.entries_read, progress.entries_kept, progress.batches_built};
     }
 
     std::tuple<double, double, double> processor_time() {
         check_process();
         const Progress progress = pipeline_->progress();
-        return {progress.decoding, progress.shuffling, progress.building};
+        return {progress.decoding_seconds, progress.shuffling_seconds, progress.building_seconds};
     }
 
     void close() {
@@ -143,7 +150,7 @@ class BoundPipeline {
         require(!is_forked(), "the stream was opened in another process, whose threads are not here: open one here");
     }
 
-    struct Kept {
+    struct ThreadMemory {
         std::vector<Slot> slots;
         Words words;
         std::shared_ptr<Source> source;
@@ -156,62 +163,58 @@ class BoundPipeline {
     std::unique_ptr<Pipeline> pipeline_;
 };
 
-// Of each chunk: records that pass the filters when they are read first. A damaged one has none.
-std::vector<std::uint64_t> count_kept(const Source& source, const std::vector<std::size_t>& chunks) {
+// Decodes chunks for the first time.
+std::vector<ChunkRead> decode_chunks(const Source& source, const std::vector<std::size_t>& chunks) {
     std::vector<ChunkRead> reads;
     for (const std::size_t chunk : chunks) {
         require(chunk < source.num_chunks(), "chunk ", chunk, " of ", source.num_chunks());
         reads.push_back({chunk, 0, RecordBuffer(source.record_size()), 0, {}, {}});
     }
-    {
-        const nb::gil_scoped_release release;
-        source.decode(reads);
+    const nb::gil_scoped_release release;
+    source.decode(reads);
+    return reads;
+}
+
+// For each chunk: how many records pass the filters when the chunk is read first. A damaged chunk has none.
+std::vector<std::uint64_t> count_kept(const Source& source, const std::vector<std::size_t>& chunks) {
+    std::vector<std::uint64_t> counts;
+    for (const ChunkRead& read : decode_chunks(source, chunks)) {
+        if (read.fault && read.fault->kind != SourceFault::Kind::kDamaged) raise_source_fault(*read.fault);
+        counts.push_back(read.fault ? 0 : read.records.size());
     }
-    std::vector<std::uint64_t> kept;
-    for (const ChunkRead& read : reads) {
-        if (read.fault && read.fault->kind != SourceFault::Kind::kDamaged) {
-            const bool changed = read.fault->kind == SourceFault::Kind::kChanged;
-            raise_data_error(name_of(read.fault->file), read.fault->reason, read.fault->offset, changed);
-        }
-        kept.push_back(read.fault ? 0 : read.records.size());
-    }
-    return kept;
+    return counts;
+}
+
+Split split_of(const Source& source, const PipelineSettings& settings) {
+    return settings.split(source.num_chunks(), source.has_independent_records());
 }
 
 std::vector<std::uint32_t> chunks_of_window(const Source& source, const PipelineSettings& settings, std::uint64_t epoch,
                                             std::uint64_t window) {
-    const std::size_t num_chunks = source.num_chunks();
-    const ChunkOrder order(settings.split(num_chunks, source.records_are_apart()).chunks(num_chunks),
-                           settings.components, settings.window_chunks, settings.shuffle && !source.in_file_order(),
-                           settings.seed);
+    const ChunkOrder order(split_of(source, settings).chunks(source.num_chunks()), settings.components,
+                           settings.window_chunks, settings.shuffle && !source.in_file_order(), settings.seed);
     std::vector<std::uint32_t> chunks;
     if (window >= order.num_windows()) return chunks;
     for (const ChunkTurn& turn : order.window(epoch, window)) chunks.push_back(turn.chunk);
     return chunks;
 }
 
-// Chunks that have something for the stream of these settings.
+// The chunks that have records for the stream of these settings.
 std::vector<std::uint32_t> chunks_of_side(const Source& source, const PipelineSettings& settings) {
-    return settings.split(source.num_chunks(), source.records_are_apart()).chunks(source.num_chunks());
+    return split_of(source, settings).chunks(source.num_chunks());
 }
 
-// Samples that such a chunk gives to it when it is read first.
+// How many records the stream of these settings gets of such a chunk when it is read first.
 std::uint64_t count_chunk(const Source& source, const PipelineSettings& settings, std::size_t chunk) {
-    require(chunk < source.num_chunks(), "chunk ", chunk, " of ", source.num_chunks());
-    const Split split = settings.split(source.num_chunks(), source.records_are_apart());
-    std::vector<ChunkRead> reads;
-    reads.push_back({chunk, 0, RecordBuffer(source.record_size()), 0, {}, {}});
+    const Split split = split_of(source, settings);
+    std::vector<ChunkRead> reads = decode_chunks(source, {chunk});
     ChunkRead& read = reads.front();
-    {
-        const nb::gil_scoped_release release;
-        source.decode(reads);
+    if (read.fault) {
+        const bool is_skipped = settings.skip_damaged && read.fault->kind == SourceFault::Kind::kDamaged;
+        if (!is_skipped) raise_source_fault(*read.fault);
+        return 0;
     }
-    if (read.fault && (!settings.skip_damaged || read.fault->kind != SourceFault::Kind::kDamaged)) {
-        const bool changed = read.fault->kind == SourceFault::Kind::kChanged;
-        raise_data_error(name_of(read.fault->file), read.fault->reason, read.fault->offset, changed);
-    }
-    if (read.fault) return 0;
-    if (split.parts_chunks()) read.records.keep([&](std::size_t record) { return split.has(chunk, record); });
+    if (split.splits_chunks()) read.records.retain([&](std::size_t record) { return split.has(chunk, record); });
     return read.records.size();
 }
 
@@ -258,10 +261,10 @@ void bind_stream(nb::module_& module) {
              "Before `attach`; see loader.stream.interface.Compared. Raises ValueError for another number of words.")
         .def("attach", &BoundPipeline::attach, "slots"_a)
         .def("seek", &BoundPipeline::seek, "cursor"_a, "cursor: (batch, epoch, window, entry)")
-        .def("give", &BoundPipeline::give, "slot"_a, "pass_over"_a = false,
+        .def("give", &BoundPipeline::submit_slot, "slot"_a, "pass_over"_a = false,
              "pass_over: see loader.stream.interface.PassesOver.")
-        .def("take", &BoundPipeline::take, "(slot, cursor, next cursor), or None. Raises DataError.")
-        .def("take_skipped", &BoundPipeline::take_skipped,
+        .def("take", &BoundPipeline::pop_batch, "(slot, cursor, next cursor), or None. Raises DataError.")
+        .def("take_skipped", &BoundPipeline::pop_skipped,
              "[(chunk, what was left out of it, as loader.stream.left_out.LeftOut)], each chunk once.")
         .def("fileno", &BoundPipeline::fileno)
         .def("progress", &BoundPipeline::progress, "Entries read, entries kept, batches built; all since the start.")

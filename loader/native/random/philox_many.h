@@ -9,13 +9,13 @@ namespace sparsepool::random {
 
 inline constexpr std::size_t kCountersAtOnce = 16;
 
-// Words behind `count` counters, rounded up to whole steps.
-[[nodiscard]] inline constexpr std::size_t room_for_words(std::size_t count) {
+// Size of the memory for the words of `count` counters: four words each, padded for full steps of philox_many.
+[[nodiscard]] inline constexpr std::size_t padded_words(std::size_t count) {
     return 4 * (count + kCountersAtOnce - 1) / kCountersAtOnce * kCountersAtOnce + 4 * kCountersAtOnce;
 }
 
-// The random words of `count` successive counters. words[4 * i ...]: the words of `first` with i added to its lowest
-// number. `words` has room_for_words(count).
+// Writes the random words of `count` successive counters: words[4 * i .. 4 * i + 3] are those of `first` with i added
+// to word 0. `words` has padded_words(count).
 void philox_many(Counter first, Key key, std::size_t count, std::uint32_t* words);
 
 struct Kernels {

@@ -13,7 +13,8 @@ namespace sparsepool::random {
 inline namespace SPARSEPOOL_ISA {
 
 #if defined(__AVX512F__)
-// Low and high words of 32 x 32 bit products: even and odd lanes are multiplied apart.
+// Low and high words of 32 x 32 bit products. The instruction multiplies even lanes only, so odd lanes are shifted down
+// and multiplied apart; masks 0xAAAA select the odd lanes.
 inline void multiply(__m512i a, std::uint32_t factor, __m512i& low, __m512i& high) {
     const __m512i b = _mm512_set1_epi64(factor);
     const __m512i even = _mm512_mul_epu32(a, b);
@@ -22,37 +23,38 @@ inline void multiply(__m512i a, std::uint32_t factor, __m512i& low, __m512i& hig
     high = _mm512_mask_blend_epi32(0xAAAA, _mm512_srli_epi64(even, 32), odd);
 }
 
-// Four registers of one word each become four of whole counters.
+// Transposes four registers of sixteen lanes, register w with word w of each counter, and stores counter after counter.
 inline void store_counters(const __m512i (&c)[4], std::uint32_t* words) {
     const __m512i low01 = _mm512_unpacklo_epi32(c[0], c[1]);
     const __m512i high01 = _mm512_unpackhi_epi32(c[0], c[1]);
     const __m512i low23 = _mm512_unpacklo_epi32(c[2], c[3]);
     const __m512i high23 = _mm512_unpackhi_epi32(c[2], c[3]);
-    const __m512i each[4] = {_mm512_unpacklo_epi64(low01, low23), _mm512_unpackhi_epi64(low01, low23),
-                             _mm512_unpacklo_epi64(high01, high23), _mm512_unpackhi_epi64(high01, high23)};
-    for (int i = 0; i < 4; ++i) {  // counters i, 4 + i, 8 + i, 12 + i
-        _mm_storeu_si128(reinterpret_cast<__m128i*>(words + 4 * i), _mm512_castsi512_si128(each[i]));
-        _mm_storeu_si128(reinterpret_cast<__m128i*>(words + 16 + 4 * i), _mm512_extracti32x4_epi32(each[i], 1));
-        _mm_storeu_si128(reinterpret_cast<__m128i*>(words + 32 + 4 * i), _mm512_extracti32x4_epi32(each[i], 2));
-        _mm_storeu_si128(reinterpret_cast<__m128i*>(words + 48 + 4 * i), _mm512_extracti32x4_epi32(each[i], 3));
+    const __m512i counters[4] = {_mm512_unpacklo_epi64(low01, low23), _mm512_unpackhi_epi64(low01, low23),
+                                 _mm512_unpacklo_epi64(high01, high23), _mm512_unpackhi_epi64(high01, high23)};
+    for (int i = 0; i < 4; ++i) {  // the four quarters of a register: counters i, 4 + i, 8 + i, 12 + i
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(words + 4 * i), _mm512_castsi512_si128(counters[i]));
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(words + 16 + 4 * i), _mm512_extracti32x4_epi32(counters[i], 1));
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(words + 32 + 4 * i), _mm512_extracti32x4_epi32(counters[i], 2));
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(words + 48 + 4 * i), _mm512_extracti32x4_epi32(counters[i], 3));
     }
 }
 
 inline void mix_sixteen(Counter first, Key key, std::uint32_t* words) {
-    const auto all = [](std::uint32_t word) { return _mm512_set1_epi32(static_cast<int>(word)); };
+    const auto broadcast = [](std::uint32_t word) { return _mm512_set1_epi32(static_cast<int>(word)); };
     const __m512i lanes = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
-    __m512i c[4] = {_mm512_add_epi32(all(first[0]), lanes), all(first[1]), all(first[2]), all(first[3])};
-    for (int round = 0; round < 10; ++round) {
+    __m512i c[4] = {_mm512_add_epi32(broadcast(first[0]), lanes), broadcast(first[1]), broadcast(first[2]),
+                    broadcast(first[3])};
+    for (int round = 0; round < kRounds; ++round) {
         __m512i low0, high0, low2, high2;
-        multiply(c[0], 0xD2511F53, low0, high0);
-        multiply(c[2], 0xCD9E8D57, low2, high2);
-        constexpr int kXor = 0x96;
-        c[0] = _mm512_ternarylogic_epi32(high2, c[1], all(key.low), kXor);
+        multiply(c[0], kMultiplier0, low0, high0);
+        multiply(c[2], kMultiplier2, low2, high2);
+        constexpr int kXor = 0x96;  // truth table of the exclusive or of three bits
+        c[0] = _mm512_ternarylogic_epi32(high2, c[1], broadcast(key.low), kXor);
         c[1] = low2;
-        c[2] = _mm512_ternarylogic_epi32(high0, c[3], all(key.high), kXor);
+        c[2] = _mm512_ternarylogic_epi32(high0, c[3], broadcast(key.high), kXor);
         c[3] = low0;
-        key.low += 0x9E3779B9;
-        key.high += 0xBB67AE85;
+        key.low += kKeyStepLow;
+        key.high += kKeyStepHigh;
     }
     store_counters(c, words);
 }
@@ -65,7 +67,7 @@ inline void mix_sixteen(Counter first, Key key, std::uint32_t* words) {
 }
 #endif
 
-// words[4 * i ...]: the words of `first` with i added to its lowest number. `words` has room_for_words(count).
+// See philox_many.h.
 inline void philox_many_kernel(Counter first, Key key, std::size_t count, std::uint32_t* words) {
     for (std::size_t begin = 0; begin < count; begin += kCountersAtOnce) {
         mix_sixteen(first, key, words + 4 * begin);

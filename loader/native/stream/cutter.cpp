@@ -10,15 +10,15 @@ void Cutter::seek(const Cursor& cursor) {
     window_ = cursor.window;
     size_ = 0;
     position_ = cursor.entry;
-    carried_ = 0;
-    whole_epoch_ = false;
+    num_carried_ = 0;
+    saw_full_epoch_ = false;
 }
 
 bool Cutter::open(std::uint64_t size) {
     if (position_ > size) return false;
     size_ = size;
     if (window_ == 0) {
-        whole_epoch_ = position_ == 0;
+        saw_full_epoch_ = position_ == 0;
         epoch_entries_ = 0;
         epoch_batches_ = 0;
     }
@@ -27,46 +27,56 @@ bool Cutter::open(std::uint64_t size) {
 }
 
 Cut Cutter::cut() {
-    const std::uint64_t count = batch_size_ - carried_;
+    const std::uint64_t count = batch_size_ - num_carried_;
     Cut cut{next_, {}, position_, count};
     position_ += count;
-    carried_ = 0;
+    num_carried_ = 0;
     ++epoch_batches_;
-    // Behind the last entry of a window is the beginning of the next one: a seek need not decode for nothing.
     ++next_.batch;
-    next_.epoch = epoch_;
-    next_.window = window_;
-    next_.entry = position_;
-    if (position_ == size_) {
-        const bool last = window_ + 1 == num_windows_;
-        next_.epoch = last ? epoch_ + 1 : epoch_;
-        next_.window = last ? 0 : window_ + 1;
+    if (position_ < size_) {
+        next_.epoch = epoch_;
+        next_.window = window_;
+        next_.entry = position_;
+    } else {
+        // The end of a window is written as the beginning of the next one, so that a seek decodes no window in vain.
+        const bool is_last_window = window_ + 1 == num_windows_;
+        next_.epoch = is_last_window ? epoch_ + 1 : epoch_;
+        next_.window = is_last_window ? 0 : window_ + 1;
         next_.entry = 0;
     }
     cut.next = next_;
     return cut;
 }
 
-Rest Cutter::close() {
-    Rest rest{position_, size_ - position_, false, {}};
-    carried_ += rest.count;
+WindowTail Cutter::close() {
+    WindowTail tail{position_, size_ - position_, false, {}};
+    num_carried_ += tail.count;
     size_ = 0;
     position_ = 0;
-    if (++window_ < num_windows_) return rest;
+    ++window_;
+    if (window_ < num_windows_) return tail;
+    // The epoch ends here.
     window_ = 0;
     ++epoch_;
-    rest.dropped = drop_tail_;
-    if (drop_tail_) carried_ = 0;
-    if (whole_epoch_ && epoch_entries_ == 0) {
-        rest.starved =
-            "a whole epoch has no entry: there is none, or no entry passes the filters; loader inspect says what the "
-            "file holds";
-    } else if (whole_epoch_ && drop_tail_ && epoch_batches_ == 0) {
-        rest.starved = "a whole epoch has " + std::to_string(epoch_entries_) +
-                       " entries after the filters, less than a batch of " + std::to_string(batch_size_) +
-                       ", and data.tail = drop drops them all";
+    tail.is_dropped = drop_tail_;
+    if (drop_tail_) num_carried_ = 0;
+    tail.no_batch_reason = find_no_batch_reason();
+    return tail;
+}
+
+// Why the epoch that ends gave no batch; empty if it gave one, or if it was not read from its beginning.
+std::string Cutter::find_no_batch_reason() const {
+    if (!saw_full_epoch_) return {};
+    if (epoch_entries_ == 0) {
+        return "a whole epoch has no entry: there is none, or no entry passes the filters; loader inspect says what "
+               "the file holds";
     }
-    return rest;
+    if (drop_tail_ && epoch_batches_ == 0) {
+        return "a whole epoch has " + std::to_string(epoch_entries_) +
+               " entries after the filters, less than a batch of " + std::to_string(batch_size_) +
+               ", and data.tail = drop drops them all";
+    }
+    return {};
 }
 
 }  // namespace sparsepool::stream

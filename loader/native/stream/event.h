@@ -8,7 +8,7 @@
 
 namespace sparsepool::stream {
 
-// A descriptor that is readable while it is set. Not for two threads at once.
+// A file descriptor that is readable while the event is set. Not for two threads at once.
 class Event {
   public:
     Event() : descriptor_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
@@ -18,19 +18,21 @@ class Event {
     Event(const Event&) = delete;
     Event& operator=(const Event&) = delete;
 
-    [[nodiscard]] int descriptor() const { return descriptor_; }  // negative if none could be had
+    [[nodiscard]] int descriptor() const { return descriptor_; }  // negative if the system had none
 
     void set(bool on) {
-        if (on == on_) return;
-        on_ = on;
-        std::uint64_t value = 1;
-        while ((on ? ::write(descriptor_, &value, sizeof value) : ::read(descriptor_, &value, sizeof value)) < 0 &&
-               errno == EINTR) {}
+        if (on == is_set_) return;
+        is_set_ = on;
+        std::uint64_t count = 1;  // an eventfd counts what is written; a read sets it to zero
+        ssize_t result = 0;
+        do {
+            result = on ? ::write(descriptor_, &count, sizeof count) : ::read(descriptor_, &count, sizeof count);
+        } while (result < 0 && errno == EINTR);
     }
 
   private:
     int descriptor_;
-    bool on_ = false;
+    bool is_set_ = false;
 };
 
 }  // namespace sparsepool::stream

@@ -18,16 +18,16 @@
 #include "stream/event.h"
 #include "stream/order/mixture.h"
 #include "stream/order/split.h"
-#include "stream/scatter.h"
+#include "stream/shuffle.h"
 #include "stream/source.h"
 #include "stream/window.h"
 
 // The stream's threads: they decode the next window while batches are built from the current one.
 //
-// One mutex guards everything but the insides of a job. A job is one batch to build, one part of a window to
-// scatter, or a few chunks to decode; a thread takes the first there is, in that order. What a job writes is its
-// own until it is finished, and where it lies in the stream was decided before it began: so no thread, and no
-// timing, has a say in what a batch holds (I1).
+// One mutex guards everything but the insides of a task. A task builds one batch, shuffles one part of a window, or
+// decodes a few chunks. A thread takes the first task there is, in that order. What a task writes is its own until it
+// is finished, and its place in the stream was decided before it began. So no thread and no timing influences what a
+// batch holds (I1).
 //
 // Memory: the current window's records, the next window's chunks, and less than one batch carried over from one
 // window to the next.
@@ -41,11 +41,12 @@ struct PipelineSettings {
     bool drop_tail = false;
     bool skip_damaged = false;          // a damaged chunk counts as one without entries; else it ends the stream
     double validation_share = 0.0;      // of the files; 0: the stream has all of them
-    bool validation = false;            // the stream has that share; else the rest
+    bool validation = false;            // the stream has that share; else the remaining files
     std::vector<Component> components;  // of the source's chunks, in order; empty: all are one set, read once an epoch
 
-    [[nodiscard]] Split split(std::size_t num_chunks, bool apart) const {
-        return validation_share == 0.0 ? Split() : Split(validation_share, validation, apart, num_chunks, seed);
+    [[nodiscard]] Split split(std::size_t num_chunks, bool has_independent_records) const {
+        if (validation_share == 0.0) return {};
+        return {validation_share, validation, has_independent_records, num_chunks, seed};
     }
 };
 
@@ -55,24 +56,25 @@ struct FinishedBatch {
     Cursor next;
 };
 
+// Why the stream ended.
 struct StreamFault {
     enum class Kind { kData, kCursor, kMemory } kind = Kind::kData;
-    SourceFault what;
+    SourceFault fault;
 };
 
-// What was left out of a chunk.
-struct Skipped {
+// What was skipped of one chunk.
+struct SkippedOfChunk {
     std::size_t chunk = 0;
-    LeftOut what;
+    SkippedData data;
 };
 
 struct Progress {
-    std::uint64_t read = 0;   // entries decoded
-    std::uint64_t kept = 0;   // of these, after the filters
-    std::uint64_t built = 0;  // batches
-    double decoding = 0.0;    // seconds of processor time of all threads; filters included
-    double shuffling = 0.0;
-    double building = 0.0;
+    std::uint64_t entries_read = 0;
+    std::uint64_t entries_kept = 0;  // of those read, after the filters
+    std::uint64_t batches_built = 0;
+    double decoding_seconds = 0.0;  // processor time of all threads; filters included
+    double shuffling_seconds = 0.0;
+    double building_seconds = 0.0;
 };
 
 class Pipeline {
@@ -82,78 +84,82 @@ class Pipeline {
     Pipeline(const Pipeline&) = delete;
     Pipeline& operator=(const Pipeline&) = delete;
 
-    // But for `close`, all of these may be called by one thread only. They throw std::invalid_argument for what can't
-    // be done. Slots are at least the source's slot_bytes and must live until `close`. Starts the threads.
+    // All methods but `close` may be called by one thread only. They throw std::invalid_argument for what can't be
+    // done. Each slot has at least the source's slot_bytes and must live until `close`. Starts the threads.
     void attach(std::vector<std::byte*> slots);
-    // Waits until no thread writes to a slot, forgets all slots given, and begins anew at the cursor.
+    // Waits until no thread writes to a slot, forgets all submitted slots, and restarts at the cursor.
     void seek(const Cursor& cursor);
-    // `pass_over`: the batch that is due for the slot is finished without being built.
-    void give(std::size_t slot, bool pass_over = false);
+    // Lets the stream fill a slot. With `skip_build` the batch for this slot is finished without being built.
+    void submit_slot(std::size_t slot, bool skip_build = false);
 
-    // The next finished batch in stream order; a fault, again and again, once all batches before it were
-    // taken; or nothing.
-    using Taken = std::variant<std::monostate, FinishedBatch, StreamFault>;
-    [[nodiscard]] Taken take();
+    // The next finished batch in stream order, or nothing. When all batches before a fault were popped, the fault,
+    // every time.
+    using PopResult = std::variant<std::monostate, FinishedBatch, StreamFault>;
+    [[nodiscard]] PopResult pop_batch();
 
-    [[nodiscard]] int descriptor() const { return event_.descriptor(); }  // readable while `take` has something
+    [[nodiscard]] int descriptor() const { return event_.descriptor(); }  // readable while `pop_batch` has something
     [[nodiscard]] Progress progress();
 
-    // What was left out of the windows opened so far: damaged chunks, and units or entries of others; of each chunk
-    // once, in stream order, and not given back before.
-    [[nodiscard]] std::vector<Skipped> take_skipped();
+    // What was skipped in the windows opened since the last call: damaged chunks, and units or entries of others. Each
+    // chunk is reported once, in stream order.
+    [[nodiscard]] std::vector<SkippedOfChunk> pop_skipped();
 
-    // Stops the threads, and waits for them. May be called by any thread, by several at once, and by one of the threads
-    // themselves, if they run code that ends up here (a garbage collection of Python's): for that one nobody waits.
+    // Stops the threads and waits for them. May be called by any thread, by several at once, and by one of the
+    // stream's own threads, if it runs code that calls this (a garbage collection of Python's). Nobody waits for that
+    // thread.
     void close();
-    // Only when no thread of it is left may a closed pipeline be destroyed.
+    // A closed pipeline may be destroyed only when none of its threads runs any more.
     [[nodiscard]] bool has_ended() const { return !closed_by_own_thread_; }
 
   private:
-    struct Pending {  // a batch cut, in stream order
+    struct PendingBatch {  // a batch that is cut, in stream order
         FinishedBatch batch;
-        bool done = false;
+        bool is_finished = false;
     };
-    struct Given {
+    struct SubmittedSlot {
         std::size_t slot;
-        bool pass_over;
+        bool skip_build;
     };
-    struct BuildJob {
-        Pending* pending;
+    struct BuildTask {
+        PendingBatch* pending;
         RecordBuffer head;  // carried over from earlier windows
         RecordSpan body;
     };
-    struct ScatterJob {
+    struct ShuffleTask {
         std::size_t part;
     };
-    struct DecodeJob {
-        std::size_t part;               // of the first chunk
-        std::vector<ChunkRead> chunks;  // the following ones of the window, decoded together
+    struct DecodeTask {
+        std::size_t first_part;
+        std::vector<ChunkRead> chunks;  // consecutive chunks of the window, decoded together
     };
-    using Job = std::variant<std::monostate, BuildJob, ScatterJob, DecodeJob>;
+    using Task = std::variant<std::monostate, BuildTask, ShuffleTask, DecodeTask>;
     struct ThreadState;
 
-    void work();
-    [[nodiscard]] Job next_job();
-    [[nodiscard]] std::optional<BuildJob> next_build();
-    [[nodiscard]] DecodeJob next_decode();
-    void run(Job& job, ThreadState& state);
-    void decode(DecodeJob& job) const;
-    void finish(Job& job, double seconds);
+    // pipeline.cpp: threads and tasks.
+    void run_thread();
+    [[nodiscard]] Task claim_task();
+    [[nodiscard]] std::optional<BuildTask> claim_build();
+    [[nodiscard]] DecodeTask claim_decode();
+    void run_task(Task& task, ThreadState& state);
+    void decode(DecodeTask& task) const;
+    void finish_task(Task& task, double seconds);
+    void end_stream(StreamFault::Kind kind, SourceFault fault);
+    [[nodiscard]] bool has_finished_batch() const { return !pending_.empty() && pending_.front().is_finished; }
+    [[nodiscard]] bool fault_is_next() const;
+    void update_event();
 
+    // pipeline_windows.cpp: windows, one after another. The mutex is held.
     void restart(const Cursor& cursor);
-    void advance();
-    void load(std::uint64_t epoch, std::uint64_t window);
-    void begin_scatter();
+    void advance_window();
+    void start_loading(std::uint64_t epoch, std::uint64_t window);
+    void start_shuffle();
+    void open_window();
+    void close_window();
     [[nodiscard]] bool can_be_skipped(const SourceFault& fault) const {
         return settings_.skip_damaged && fault.kind == SourceFault::Kind::kDamaged;
     }
     void skip_damaged();
-    void open_window();
-    void close_window();
-    void recycle_chunks();
-    void end(StreamFault::Kind kind, SourceFault what);
-    [[nodiscard]] bool fault_is_next() const;
-    void update_event();
+    void recycle_buffers();
 
     const std::shared_ptr<const Source> source_;
     const PipelineSettings settings_;
@@ -163,30 +169,30 @@ class Pipeline {
     std::mutex mutex_;
     std::condition_variable changed_;
     std::vector<std::thread> threads_;
-    bool stopping_ = false;
+    bool is_stopping_ = false;
     std::atomic<bool> closed_by_own_thread_ = false;
-    bool seeking_ = false;
-    std::size_t running_ = 0;  // jobs
+    bool is_seeking_ = false;
+    std::size_t num_running_tasks_ = 0;
 
     std::vector<std::byte*> slots_;
-    std::vector<bool> owned_;  // by the stream
-    std::deque<Given> given_;  // slots not yet used
-    std::deque<Pending> pending_;
+    std::vector<bool> is_submitted_;       // for each slot: it is the stream's
+    std::deque<SubmittedSlot> submitted_;  // slots without a batch
+    std::deque<PendingBatch> pending_;
     Event event_;
 
     Cutter cutter_;
-    RecordBuffer entries_;  // of the open window
-    RecordBuffer leftover_;
-    bool open_ = false;
-    std::size_t building_ = 0;                 // batches that are being built from entries_
+    RecordBuffer window_records_;   // of the open window, shuffled
+    RecordBuffer carried_records_;  // of earlier windows
+    bool is_window_open_ = false;
+    std::size_t num_building_ = 0;             // batches that are being built from window_records_
     std::optional<SourceFault> window_fault_;  // what cut the open window short
-    std::optional<Scatter> scatter_;
-    Loading loading_;
-    std::vector<RecordBuffer> spare_;  // chunk buffers to use again
-    std::vector<bool> damaged_;        // chunks found damaged and left out
-    std::vector<bool> thinned_;        // chunks of which some units or entries are
-    std::vector<Skipped> skipped_;     // of these, what `take_skipped` has not given back yet
-    std::optional<StreamFault> end_;
+    std::optional<Shuffle> shuffle_;
+    LoadingWindow loading_;
+    std::vector<RecordBuffer> spare_buffers_;  // of chunks, to be used again
+    std::vector<bool> is_damaged_;             // for each chunk: it was found damaged and skipped
+    std::vector<bool> is_thinned_;             // for each chunk: some of its units or entries were skipped
+    std::vector<SkippedOfChunk> skipped_;      // not popped yet
+    std::optional<StreamFault> end_fault_;
     Progress progress_;
 };
 

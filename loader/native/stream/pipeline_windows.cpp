@@ -9,37 +9,38 @@
 namespace sparsepool::stream {
 
 void Pipeline::restart(const Cursor& cursor) {
-    given_.clear();
+    submitted_.clear();
     pending_.clear();
-    owned_.assign(slots_.size(), false);
-    recycle_chunks();
-    scatter_.reset();
-    leftover_.clear();
-    open_ = false;
+    is_submitted_.assign(slots_.size(), false);
+    recycle_buffers();
+    shuffle_.reset();
+    carried_records_.clear();
+    is_window_open_ = false;
     window_fault_.reset();
-    end_.reset();
+    end_fault_.reset();
     cutter_.seek(cursor);
-    load(cursor.epoch, cursor.window);
+    start_loading(cursor.epoch, cursor.window);
     update_event();
 }
 
-// Does every step that waits for no job: a window's way from loaded to used up.
-void Pipeline::advance() {
-    while (!end_) {
-        if (scatter_) {
-            if (!scatter_->parts.done()) return;
-            if (!scatter_->next_round(entries_)) open_window();
-        } else if (open_) {
-            if (cutter_.can_cut() || building_ != 0) return;
+// Leads the windows on as far as possible without waiting for a task. The phases of a window: its chunks are loaded,
+// its records are shuffled, it is open and batches are cut from it, it is closed.
+void Pipeline::advance_window() {
+    while (!end_fault_) {
+        if (shuffle_) {
+            if (!shuffle_->parts.all_finished()) return;
+            if (!shuffle_->start_next_round(window_records_)) open_window();
+        } else if (is_window_open_) {
+            if (cutter_.can_cut() || num_building_ != 0) return;
             close_window();
         } else {
-            if (!loading_.parts.done()) return;
-            begin_scatter();
+            if (!loading_.parts.all_finished()) return;
+            start_shuffle();
         }
     }
 }
 
-void Pipeline::load(std::uint64_t epoch, std::uint64_t window) {
+void Pipeline::start_loading(std::uint64_t epoch, std::uint64_t window) {
     loading_.epoch = epoch;
     loading_.window = window;
     loading_.chunks = chunk_order_.window(epoch, window);
@@ -50,42 +51,39 @@ void Pipeline::load(std::uint64_t epoch, std::uint64_t window) {
     loading_.parts = {loading_.chunks.size(), 0, 0};
 }
 
-// From here on, damaged chunks are chunks without entries. They are reported in stream order, and so is what has been
-// left out of others.
+// Turns damaged chunks of the loaded window into chunks without entries. Reports them, and what was skipped of other
+// chunks, in stream order.
 void Pipeline::skip_damaged() {
     for (std::size_t i = 0; i < loading_.loaded.size(); ++i) {
-        std::optional<SourceFault>& fault = loading_.loaded[i].fault;
-        std::vector<LeftOut>& left_out = loading_.loaded[i].left_out;
+        LoadedChunk& loaded = loading_.loaded[i];
         const std::uint32_t chunk = loading_.chunks[i].chunk;
-        const bool was_reported = damaged_[chunk] || thinned_[chunk];
-        if (fault && can_be_skipped(*fault)) {
-            damaged_[chunk] = true;
-            fault.reset();
-        } else if (!left_out.empty()) {
-            thinned_[chunk] = true;
+        const bool was_reported = is_damaged_[chunk] || is_thinned_[chunk];
+        if (loaded.fault && can_be_skipped(*loaded.fault)) {
+            is_damaged_[chunk] = true;
+            loaded.fault.reset();
+        } else if (!loaded.skipped.empty()) {
+            is_thinned_[chunk] = true;
         }
-        for (LeftOut& each : left_out) {
-            if (!was_reported) skipped_.push_back({chunk, std::move(each)});
-        }
+        if (was_reported) continue;
+        for (SkippedData& data : loaded.skipped) skipped_.push_back({chunk, std::move(data)});
     }
 }
 
-void Pipeline::begin_scatter() {
+void Pipeline::start_shuffle() {
     skip_damaged();
-    if (const SourceFault* fault = loading_.fault()) window_fault_ = *fault;
-    // Shuffled, nothing of a damaged window can be used: where its entries go depends on those missing.
-    // In file order it is good up to the damage.
-    const bool whole = !window_fault_;
+    if (const SourceFault* fault = loading_.first_fault()) window_fault_ = *fault;
+    // A shuffled window with a fault is useless: where its entries go depends on those missing. In file order it is
+    // good up to the fault.
+    bool is_usable = !window_fault_ || !settings_.shuffle;
     std::uint64_t size = 0;
-    bool usable = whole || !settings_.shuffle;
     for (LoadedChunk& chunk : loading_.loaded) {
-        if (!usable) chunk.records.clear();
+        if (!is_usable) chunk.records.clear();
         size += chunk.records.size();
-        usable = usable && !chunk.fault;
+        if (chunk.fault) is_usable = false;
     }
     if (size > std::numeric_limits<std::uint32_t>::max()) {
-        end(StreamFault::Kind::kMemory,
-            {source_->name(), std::nullopt, "a window has more than 2^32 entries: lower data.window_chunks"});
+        end_stream(StreamFault::Kind::kMemory,
+                   {source_->name(), std::nullopt, "a window has more than 2^32 entries: lower data.window_chunks"});
         return;
     }
     std::optional<EntryOrder> order;
@@ -93,52 +91,57 @@ void Pipeline::begin_scatter() {
         order.emplace(static_cast<std::uint32_t>(size), source_->batch_size(), settings_.seed, loading_.epoch,
                       loading_.window);
     }
-    scatter_.emplace(std::move(order), loading_.loaded, entries_);
+    shuffle_.emplace(std::move(order), loading_.loaded, window_records_);
 }
 
 void Pipeline::open_window() {
-    scatter_.reset();
-    recycle_chunks();
-    if (!cutter_.open(entries_.size())) {
-        if (window_fault_) {
-            end(StreamFault::Kind::kData, *window_fault_);
+    shuffle_.reset();
+    recycle_buffers();
+    if (cutter_.open(window_records_.size())) {
+        is_window_open_ = true;
+        if (window_fault_) return;  // no window follows
+        const bool is_last = loading_.window + 1 == chunk_order_.num_windows();
+        if (is_last) {
+            start_loading(loading_.epoch + 1, 0);
         } else {
-            end(StreamFault::Kind::kCursor,
-                {{},
-                 std::nullopt,
-                 "cursor: window " + std::to_string(loading_.window) + " of epoch " + std::to_string(loading_.epoch) +
-                     " has only " + std::to_string(entries_.size()) + " entries"});
+            start_loading(loading_.epoch, loading_.window + 1);
         }
-        return;
+    } else if (window_fault_) {
+        end_stream(StreamFault::Kind::kData, *window_fault_);
+    } else {
+        const std::string reason = "cursor: window " + std::to_string(loading_.window) + " of epoch " +
+                                   std::to_string(loading_.epoch) + " has only " +
+                                   std::to_string(window_records_.size()) + " entries";
+        end_stream(StreamFault::Kind::kCursor, {{}, std::nullopt, reason});
     }
-    open_ = true;
-    const bool last = loading_.window + 1 == chunk_order_.num_windows();
-    if (!window_fault_) load(last ? loading_.epoch + 1 : loading_.epoch, last ? 0 : loading_.window + 1);
 }
 
 void Pipeline::close_window() {
-    open_ = false;
+    is_window_open_ = false;
     if (window_fault_) {
-        end(StreamFault::Kind::kData, *window_fault_);
+        end_stream(StreamFault::Kind::kData, *window_fault_);
         return;
     }
-    const Rest rest = cutter_.close();
-    if (rest.dropped) {
-        leftover_.clear();
+    const WindowTail tail = cutter_.close();
+    if (tail.is_dropped) {
+        carried_records_.clear();
     } else {
-        leftover_.append(entries_.records(rest.from, rest.count));
+        carried_records_.append(window_records_.records(tail.from, tail.count));
     }
-    if (rest.starved.empty()) return;
-    const auto damaged = std::count(damaged_.begin(), damaged_.end(), true);
-    const std::string chunks = std::to_string(damaged) + " of " + std::to_string(damaged_.size());
-    const std::string parted = split_.parts_chunks() ? " (data.validation_share takes a part of each chunk)" : "";
-    const std::string skipped = damaged == 0 ? "" : "; " + chunks + " chunks are damaged and left out";
-    end(StreamFault::Kind::kData, {source_->name(), std::nullopt, rest.starved + parted + skipped});
+    if (tail.no_batch_reason.empty()) return;
+    std::string reason = tail.no_batch_reason;
+    if (split_.splits_chunks()) reason += " (data.validation_share takes a part of each chunk)";
+    const auto num_damaged = std::count(is_damaged_.begin(), is_damaged_.end(), true);
+    if (num_damaged != 0) {
+        reason += "; " + std::to_string(num_damaged) + " of " + std::to_string(is_damaged_.size()) +
+                  " chunks are damaged and left out";
+    }
+    end_stream(StreamFault::Kind::kData, {source_->name(), std::nullopt, reason});
 }
 
-void Pipeline::recycle_chunks() {
+void Pipeline::recycle_buffers() {
     for (LoadedChunk& chunk : loading_.loaded) {
-        if (spare_.size() < settings_.window_chunks) spare_.push_back(std::move(chunk.records));
+        if (spare_buffers_.size() < settings_.window_chunks) spare_buffers_.push_back(std::move(chunk.records));
     }
     loading_.loaded.clear();
 }

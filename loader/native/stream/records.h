@@ -7,8 +7,8 @@
 
 #include "common/memory/growing_memory.h"
 
-// Records one behind the other, as the stream sees them: bytes that it carries and does not look into. Those of a
-// source all have one size, or each has a size of its own.
+// Records one after another, as the stream sees them: bytes that it never looks into. The records of a source all have
+// one size, or each has a size of its own.
 namespace sparsepool::stream {
 
 class RecordSpan {
@@ -16,7 +16,7 @@ class RecordSpan {
     RecordSpan() = default;
     RecordSpan(const std::byte* data, std::size_t count, std::size_t record_size)
         : data_(data), count_(count), record_size_(record_size) {}
-    // `ends[i]`: where record i ends, behind `data`; `begin`: where the first begins.
+    // `ends[i]`: bytes from `data` to the end of record i; `begin`: to the beginning of the first record.
     RecordSpan(const std::byte* data, std::size_t count, const std::uint64_t* ends, std::uint64_t begin)
         : data_(data), count_(count), ends_(ends), begin_(begin) {}
 
@@ -29,14 +29,14 @@ class RecordSpan {
         return {data_ + begin, ends_[i] - begin};
     }
 
-    // All bytes, from the first record's to the last one's.
+    // The bytes of all records.
     [[nodiscard]] std::span<const std::byte> bytes() const {
         if (count_ == 0) return {};
         if (ends_ == nullptr) return {data_, count_ * record_size_};
         return {data_ + begin_, ends_[count_ - 1] - begin_};
     }
 
-    // Records of one size, as what they are.
+    // Records of one size as structures.
     template <class Record>
     [[nodiscard]] std::span<const Record> as() const {
         return {reinterpret_cast<const Record*>(data_), count_};
@@ -50,8 +50,8 @@ class RecordSpan {
     std::uint64_t begin_ = 0;
 };
 
-// Memory for records: of a chunk, a window, or what is carried from one window to the next. Records of one size begin
-// on a cache line and may be written in place; others are appended. Throws std::bad_alloc.
+// Memory for the records of a chunk, of a window, or of the tail that is carried to the next window. Records of one
+// size begin on a cache line and may be written in place; others are appended. Throws std::bad_alloc.
 class RecordBuffer {
   public:
     explicit RecordBuffer(std::size_t record_size) : record_size_(record_size) {}  // 0: each has a size of its own
@@ -76,12 +76,13 @@ class RecordBuffer {
         ends_.clear();
     }
 
-    // Records of one size, as what they are: those there, and room for `count` more, of which `grow` says how many were
-    // written.
+    // Records of one size as structures.
     template <class Record>
     [[nodiscard]] std::span<Record> as() {
         return {reinterpret_cast<Record*>(bytes_.data()), size()};
     }
+
+    // Room for `count` more records at the end. Then `grow` appends those that were written to it.
     template <class Record>
     [[nodiscard]] Record* room(std::size_t count) {
         return reinterpret_cast<Record*>(bytes_.room(count * sizeof(Record)));
@@ -89,15 +90,16 @@ class RecordBuffer {
     void grow(std::size_t count) { bytes_.grow(count * record_size_); }
     void shrink(std::size_t size) { bytes_.shrink(size * record_size_); }
 
-    // A record with a size of its own.
+    // Appends a record with a size of its own.
     void append(std::span<const std::byte> record) {
         bytes_.append(record);
         const std::uint64_t end = bytes_.size();
         ends_.append({&end, 1});
     }
 
-    // The same, written in place: room for so many bytes, and then how many the record has.
-    [[nodiscard]] std::byte* room_for_bytes(std::size_t most) { return bytes_.room(most); }
+    // The same in place: room for a record of at most `max_size` bytes. Then `append_written` appends the record that
+    // was written to it.
+    [[nodiscard]] std::byte* room_for_bytes(std::size_t max_size) { return bytes_.room(max_size); }
     void append_written(std::size_t size) {
         bytes_.grow(size);
         const std::uint64_t end = bytes_.size();
@@ -109,26 +111,26 @@ class RecordBuffer {
         for (std::size_t i = 0; i < records.size(); ++i) append(records[i]);
     }
 
-    // Leaves those out of which `wanted`, of a record's number, is false.
-    template <class Wanted>
-    void keep(Wanted wanted) {
+    // Removes all records i for which is_retained(i) is false.
+    template <class IsRetained>
+    void retain(IsRetained is_retained) {
         const RecordSpan all = records();
-        std::size_t kept = 0;
-        std::size_t bytes = 0;
+        std::size_t num_retained = 0;
+        std::size_t num_bytes = 0;
         for (std::size_t i = 0; i < all.size(); ++i) {
-            if (!wanted(i)) continue;
-            const std::span<const std::byte> record = all[i];  // before its end is written over
-            std::memmove(bytes_.data() + bytes, record.data(), record.size());
-            bytes += record.size();
-            if (record_size_ == 0) ends_.data()[kept] = bytes;
-            ++kept;
+            if (!is_retained(i)) continue;
+            const std::span<const std::byte> record = all[i];  // before its end is overwritten
+            std::memmove(bytes_.data() + num_bytes, record.data(), record.size());
+            num_bytes += record.size();
+            if (record_size_ == 0) ends_.data()[num_retained] = num_bytes;
+            ++num_retained;
         }
-        bytes_.shrink(bytes);
-        if (record_size_ == 0) ends_.shrink(kept);
+        bytes_.shrink(num_bytes);
+        if (record_size_ == 0) ends_.shrink(num_retained);
     }
 
-    // Room for so many records, of which nothing is initialized and what was there may be lost. Of those with sizes of
-    // their own only the ends; `resize_bytes` when they are known.
+    // Resizes to `count` records, none initialized; old records may be lost. For records with sizes of their own this
+    // resizes only the ends, and `resize_bytes` their memory.
     void resize_to_overwrite(std::size_t count) {
         if (record_size_ != 0) return bytes_.resize_to_overwrite(count * record_size_);
         bytes_.clear();

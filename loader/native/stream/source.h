@@ -11,42 +11,42 @@
 #include "stream/chunk_sums.h"
 #include "stream/records.h"
 
-// What a family of records does for the stream: chunks of files become records, records become a batch. What a record
-// holds is its own business.
+// What a family of records does for the stream: chunks of files become records, records become a batch. The stream
+// never looks into a record.
 namespace sparsepool::stream {
 
 // Data that can't be used: which file, where, and what is wrong (I8).
 struct SourceFault {
-    // Damage is a property of the file. A file that has changed, or that the system can't give now, is never left out:
+    // Damage is a property of the file. A file that has changed, or that the system can't read now, is never skipped:
     // the stream would depend on the moment (I1).
     enum class Kind { kDamaged, kChanged, kUnreadable };
 
     std::string file;
-    std::optional<std::uint64_t> offset;  // bytes from the start of the file; none if it is about the whole
+    std::optional<std::uint64_t> offset;  // bytes from the start of the file; none if the fault is of the whole file
     std::string reason;
     Kind kind = Kind::kDamaged;
 };
 
-// What was left out of a chunk as the settings demand, of one kind.
-struct LeftOut {
-    std::string kind;           // in words
+// Data of one kind that was left out of a chunk, as the settings demand.
+struct SkippedData {
+    std::string kind;           // as messages describe it
     SourceFault first;          // the first place
-    std::uint64_t entries = 0;  // as many as can be known of
-    std::uint64_t units = 0;    // whole ones: games, lines, records
-    std::string unit;           // the noun for one
+    std::uint64_t entries = 0;  // as many as can be counted
+    std::uint64_t units = 0;    // complete ones: games, lines, records
+    std::string unit;           // the noun for one of them
 };
 
-// A chunk on its way out of a source.
+// A chunk to be decoded, and what was decoded of it.
 struct ChunkRead {
     std::size_t chunk;
-    std::uint64_t pass;  // how often it has been read before
+    std::uint64_t pass;  // how often the chunk has been read before
     RecordBuffer records;
     std::uint64_t entries = 0;  // in the chunk; `records` has those that pass the filters
     std::optional<SourceFault> fault;
-    std::vector<LeftOut> left_out;
+    std::vector<SkippedData> skipped;
 };
 
-// Writes whole batches into slots. One a thread: it holds that thread's scratch memory.
+// Writes batches into slots. Each thread has one, with scratch memory of its own.
 class BatchWriter {
   public:
     virtual ~BatchWriter() = default;
@@ -54,7 +54,7 @@ class BatchWriter {
     BatchWriter(const BatchWriter&) = delete;
     BatchWriter& operator=(const BatchWriter&) = delete;
 
-    // Writes batch `number`, made of the records of `head` and then `body`, batch_size together, into `slot`.
+    // Writes batch `number` into `slot`: the records of `head`, then those of `body`, batch_size together.
     virtual void write(std::uint64_t number, const RecordSpan& head, const RecordSpan& body, std::byte* slot) = 0;
 };
 
@@ -65,7 +65,7 @@ class Source {
     Source(const Source&) = delete;
     Source& operator=(const Source&) = delete;
 
-    [[nodiscard]] virtual std::size_t record_size() const = 0;  // bytes; 0: each has a size of its own
+    [[nodiscard]] virtual std::size_t record_size() const = 0;  // bytes; 0: each record has a size of its own
     [[nodiscard]] virtual std::size_t num_chunks() const = 0;
     [[nodiscard]] virtual std::uint32_t batch_size() const = 0;
     [[nodiscard]] virtual std::size_t slot_bytes() const = 0;
@@ -73,21 +73,23 @@ class Source {
     // The files, as a message names them.
     [[nodiscard]] virtual std::string name() const = 0;
 
-    // As many chunks as one thread should decode together, if there are enough for all threads.
-    [[nodiscard]] virtual std::size_t together() const = 0;
+    // How many chunks one call of `decode` should get, if there are enough for all threads.
+    [[nodiscard]] virtual std::size_t chunks_per_task() const = 0;
 
-    // Chunks are best read one after the other: they are not permuted. The entries of a window are shuffled all the
-    // same.
+    // Whether chunks are best read in the order of the file, so that they are not permuted. The entries of a window are
+    // shuffled all the same.
     [[nodiscard]] virtual bool in_file_order() const { return false; }
 
-    // Records of a chunk have nothing to do with one another, and none is left out: a chunk may be parted (split.h).
-    [[nodiscard]] virtual bool records_are_apart() const { return false; }
+    // Whether the records of a chunk have nothing to do with one another, and none is skipped: then training and
+    // validation may share a chunk (split.h).
+    [[nodiscard]] virtual bool has_independent_records() const { return false; }
 
-    // From now on each chunk that is read is compared with its word, of num_chunks(). Before any thread decodes.
+    // Compares each chunk that is read from now on with its checksum in `sums`, which has num_chunks() of them. Must be
+    // called before any thread decodes.
     virtual void compare_with(ChunkSums sums) = 0;
 
     // Appends the records of each chunk that pass the filters to its `records`, in file order; at a fault, those before
-    // it. A function of chunk and pass (I1). Any number of threads may decode at once.
+    // the fault. A function of chunk and pass (I1). Any number of threads may decode at once.
     virtual void decode(std::span<ChunkRead> chunks) const = 0;
 
     [[nodiscard]] virtual std::unique_ptr<BatchWriter> batch_writer() const = 0;

@@ -10,7 +10,7 @@
 
 namespace sparsepool::rows {
 
-// Rows as arrays, a column each: what readers that are written in Python give. All may be anything at all.
+// Rows as arrays, one for each column, as readers written in Python return them. Nothing in them is checked yet.
 struct FieldBlock {
     std::span<const std::int64_t> offsets;   // row r has features[offsets[r]] .. features[offsets[r + 1] - 1]
     std::span<const std::int64_t> features;  // counted from 0 within the field, in any order
@@ -24,7 +24,7 @@ struct Block {
     std::vector<FieldBlock> fields;             // in the order of the shape
 };
 
-// Appends the block's rows. What is wrong with the first that can't be one, if any is: those before it were appended.
+// Appends the block's rows up to the first that is wrong. Returns what is wrong with it, or nothing.
 [[nodiscard]] std::string append_block(const Block& block, const RowShape& shape, stream::RecordBuffer& rows);
 
 }  // namespace sparsepool::rows

@@ -25,35 +25,35 @@ template <typename Number>
 
 }  // namespace xxh64
 
-// XXH64 of the bytes, whose values are fixed for ever (https://github.com/Cyan4973/xxHash, doc/xxhash_spec.md). Little
-// endian, as all this project writes.
+// XXH64 of the bytes (https://github.com/Cyan4973/xxHash, doc/xxhash_spec.md): a hash that never changes. Blocks of 32
+// bytes go to four lanes of 8 bytes; what remains is mixed in by 8, 4 and 1 bytes. Numbers are little endian.
 [[nodiscard]] inline std::uint64_t hash_of(std::string_view bytes, std::uint64_t seed) {
     using namespace xxh64;
-    const char* at = bytes.data();
-    std::size_t left = bytes.size();
+    const char* next = bytes.data();
+    std::size_t remaining = bytes.size();
     std::uint64_t sum = seed + kPrimes[4];
-    if (left >= 32) {
+    if (remaining >= 32) {
         std::uint64_t lanes[4] = {seed + kPrimes[0] + kPrimes[1], seed + kPrimes[1], seed, seed - kPrimes[0]};
-        for (; left >= 32; left -= 32) {
+        for (; remaining >= 32; remaining -= 32) {
             for (std::uint64_t& lane : lanes) {
-                lane = round(lane, load<std::uint64_t>(at));
-                at += 8;
+                lane = round(lane, load<std::uint64_t>(next));
+                next += 8;
             }
         }
         sum = std::rotl(lanes[0], 1) + std::rotl(lanes[1], 7) + std::rotl(lanes[2], 12) + std::rotl(lanes[3], 18);
         for (const std::uint64_t lane : lanes) sum = (sum ^ round(0, lane)) * kPrimes[0] + kPrimes[3];
     }
     sum += bytes.size();
-    for (; left >= 8; left -= 8, at += 8) {
-        sum = std::rotl(sum ^ round(0, load<std::uint64_t>(at)), 27) * kPrimes[0] + kPrimes[3];
+    for (; remaining >= 8; remaining -= 8, next += 8) {
+        sum = std::rotl(sum ^ round(0, load<std::uint64_t>(next)), 27) * kPrimes[0] + kPrimes[3];
     }
-    if (left >= 4) {
-        sum = std::rotl(sum ^ load<std::uint32_t>(at) * kPrimes[0], 23) * kPrimes[1] + kPrimes[2];
-        left -= 4;
-        at += 4;
+    if (remaining >= 4) {
+        sum = std::rotl(sum ^ load<std::uint32_t>(next) * kPrimes[0], 23) * kPrimes[1] + kPrimes[2];
+        remaining -= 4;
+        next += 4;
     }
-    for (; left != 0; --left, ++at) {
-        sum = std::rotl(sum ^ static_cast<std::uint8_t>(*at) * kPrimes[4], 11) * kPrimes[0];
+    for (; remaining != 0; --remaining, ++next) {
+        sum = std::rotl(sum ^ static_cast<std::uint8_t>(*next) * kPrimes[4], 11) * kPrimes[0];
     }
     sum = (sum ^ sum >> 33) * kPrimes[1];
     sum = (sum ^ sum >> 29) * kPrimes[2];

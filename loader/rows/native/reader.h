@@ -13,7 +13,7 @@
 
 namespace sparsepool::rows {
 
-// Files of one format: chunks of rows. The seam for file formats.
+// Reads files of one format in chunks of rows. Each file format has one.
 class RowReader {
   public:
     virtual ~RowReader() = default;
@@ -22,9 +22,9 @@ class RowReader {
     RowReader& operator=(const RowReader&) = delete;
 
     struct Read {
-        std::uint64_t rows = 0;  // of the chunk, up to the fault
+        std::uint64_t rows = 0;  // of the chunk, before the fault
         std::optional<stream::SourceFault> fault;
-        std::vector<stream::LeftOut> left_out;
+        std::vector<stream::SkippedData> skipped;
     };
 
     [[nodiscard]] virtual std::size_t num_chunks() const = 0;
@@ -32,8 +32,8 @@ class RowReader {
     [[nodiscard]] virtual bool in_file_order() const = 0;   // see stream::Source
     virtual void compare_with(stream::ChunkSums sums) = 0;  // likewise
 
-    // Appends the chunk's rows (record.h), in file order; at a fault, those before it. Always the same; any number of
-    // threads may read at once.
+    // Appends the chunk's rows (record.h) in file order, up to a fault. The same each time. Any number of threads may
+    // read at once.
     [[nodiscard]] virtual Read read(std::size_t chunk, const RowShape& shape, stream::RecordBuffer& rows) const = 0;
 };
 

@@ -8,25 +8,26 @@
 #include "rows/native/shape.h"
 #include "stream/records.h"
 
-// A row as the stream carries it, in words of 32 bits:
+// The record of a row, in words of 32 bits:
 //
 //     dense numbers       float32 each, in the order of the shape
-//     qid                 two words, if there is one
-//     counts              uint32 for each field: features of the row
-//     for each field      its features, ascending, counted from 0 within the field; a field with values: pairs of
+//     qid                 int64 in two words, if the shape has it
+//     counts              uint32 for each field: how many features the row has in it
+//     for each field      its features, ascending, counted from 0 within the field; in a field with values, pairs of
 //                         feature and float32 value
 namespace sparsepool::rows {
 
-// Writes rows to the end of a buffer, field after field.
+// Appends rows to a buffer, field after field.
 class RowBuilder {
   public:
     RowBuilder(const RowShape& shape, stream::RecordBuffer& rows)
         : shape_(&shape), rows_(&rows), head_words_(shape.head_words()) {}
 
-    // A row of at most so many features. A row that was begun and not ended is forgotten.
-    void begin(std::size_t most) {
+    // Begins a row of at most `max_features`. A row that was begun and not ended is forgotten.
+    void begin(std::size_t max_features) {
         constexpr std::size_t kWord = sizeof(std::uint32_t);
-        words_ = reinterpret_cast<std::uint32_t*>(rows_->room_for_bytes((head_words_ + 2 * most) * kWord));
+        const std::size_t max_words = head_words_ + 2 * max_features;
+        words_ = reinterpret_cast<std::uint32_t*>(rows_->room_for_bytes(max_words * kWord));
         next_ = words_ + head_words_;
         std::memset(words_ + shape_->counts_at(), 0, shape_->fields.size() * kWord);
     }
@@ -34,7 +35,7 @@ class RowBuilder {
     void dense(std::size_t index, float value) { std::memcpy(words_ + index, &value, sizeof value); }
     void qid(std::int64_t value) { std::memcpy(words_ + shape_->qid_at(), &value, sizeof value); }
 
-    // Of the field, which is the same as before or a later one. `feature`: counted from 0 within the field.
+    // Adds a feature, counted from 0 within its field. Fields and features must ascend.
     void add(std::size_t field, std::uint32_t feature) {
         *next_++ = feature;
         ++count(field);
@@ -53,11 +54,11 @@ class RowBuilder {
     const RowShape* shape_;
     stream::RecordBuffer* rows_;
     std::size_t head_words_;
-    std::uint32_t* words_ = nullptr;
-    std::uint32_t* next_ = nullptr;
+    std::uint32_t* words_ = nullptr;  // of the row that was begun
+    std::uint32_t* next_ = nullptr;   // where its next feature goes
 };
 
-// Reads one.
+// Reads the record of a row.
 class RowView {
   public:
     RowView(const RowShape& shape, std::span<const std::byte> record)
@@ -75,7 +76,7 @@ class RowView {
     }
     [[nodiscard]] std::uint32_t count(std::size_t field) const { return words_[shape_->counts_at() + field]; }
 
-    // The words of a field: features, or pairs.
+    // The words of a field: its features, or pairs of feature and value.
     [[nodiscard]] const std::uint32_t* words(std::size_t field) const {
         const std::uint32_t* begin = words_ + shape_->head_words();
         for (std::size_t i = 0; i < field; ++i) begin += std::size_t{count(i)} * (shape_->fields[i].values ? 2 : 1);

@@ -102,7 +102,7 @@ class Metrics:
                 "samples_per_second": self._samples_per_step / seconds if seconds > 0 else 0.0,
                 "gradient_mb": (traffic.read_nbytes - self._traffic.read_nbytes) / 1e6,
                 **self._sent_mb(traffic),
-                "batches_ready": float(commit.ready),
+                "batches_ready": float(commit.batches_ready),
                 **{f"{TRAIN}{metric.name}": metric.value for metric in commit.metrics},
                 **vars(self._shares),
                 **of_members("loss", self._losses),

@@ -1,5 +1,5 @@
-"""Actions that the scheduler decides on: plain data. They are carried out in their order, each to its end, by the
-coordinator's executor and by the simulated coordinator of the tests."""
+"""Actions that the scheduler decides on: plain data. The coordinator's executor carries them out one after the other;
+in tests, the simulated coordinator does."""
 
 from __future__ import annotations
 
@@ -16,43 +16,43 @@ from pool.protocol.messages import FeederOrders, MetricValue, ShareReport, Worke
 
 @dataclass(frozen=True)
 class Reduce:
-    """Add these gradients of one bucket to the step's sum before the rest of it is there (I2)."""
+    """Add gradients of one bucket to the step's sum (I2)."""
 
     step: int
     bucket: int
-    contributions: tuple[Contribution, ...]  # each the gradients of a group, in a gradient slot; ascending by place
-    places: range  # that the sum covers afterwards; a group without a contribution at one of them was left out
-    first: bool  # the sum of the step begins with these
-    last: bool  # the sum is complete with these
-    batches: int  # in the whole step, those that are left out not counted
+    contributions: tuple[Contribution, ...]  # each the gradients of a group, ascending by group index
+    covered: range  # indices of groups: each is in the sum afterwards, or was left out of the step
+    is_first: bool  # the step's sum of the bucket begins with these gradients
+    is_last: bool  # the step's sum of the bucket is complete with these gradients
+    num_batches: int  # in the whole step, without those that are left out
 
 
 @dataclass(frozen=True)
 class Update:
-    """The optimizer may step the bucket: its gradients of all batches are there, and no batch can be left out any
+    """Let the optimizer step the bucket: the gradients of all batches are there, and no batch can be left out any
     more."""
 
     step: int
     bucket: int
-    batches: int  # in the sum
-    reduction: Reduce | None  # what is not in the sum yet: may be added up in the same pass
+    num_batches: int  # in the sum
+    reduction: Reduce | None  # what is not in the sum yet: may be added up in the same pass over memory
 
     @property
-    def begins(self) -> bool:
-        """Nothing of this step is in the sum yet."""
-        return self.batches == 0 if self.reduction is None else self.reduction.first
+    def starts_sum(self) -> bool:
+        """True if no gradient of this step was added up before."""
+        return self.num_batches == 0 if self.reduction is None else self.reduction.is_first
 
 
 @dataclass(frozen=True)
 class AnnounceShare:
-    """Tell the other machines what the batches of this one's share have come to: nothing of that will change."""
+    """Send the other machines the report on the batches of this machine's share. The share won't change any more."""
 
     report: ShareReport
 
 
 @dataclass(frozen=True)
 class SendPartialSum:
-    """Send the other machines what is in the sum of one bucket: all of this machine's share."""
+    """Send the other machines this machine's sum of one bucket's gradients, which has its whole share."""
 
     step: int
     bucket: int
@@ -60,30 +60,31 @@ class SendPartialSum:
 
 @dataclass(frozen=True)
 class BadBatch:
-    """The batch takes no part in its step; if `fatal`, there is no step without it."""
+    """Leave a batch out of its step. If `is_fatal`, end the run, because there is no step without the batch."""
 
     step: int
     batch: int
-    why: str
-    cursor: Cursor | None  # where it begins in the stream; None: another machine has it
-    fatal: bool
-    members: tuple[int, ...] = ()  # that it is bad for; empty: all that are trained
-    freezes: tuple[int, ...] = ()  # members that go no further because of it
-    machine: int | None = None  # the other one
+    reason: str
+    cursor: Cursor | None  # where the batch begins in the stream; None: another machine has it
+    is_fatal: bool
+    members: tuple[int, ...] = ()  # that the batch is bad for; empty: all that are trained
+    frozen_members: tuple[int, ...] = ()  # that are not trained any more because of the batch
+    machine: int | None = None  # the other machine that has the batch
 
 
 @dataclass(frozen=True)
 class CopyBuffers:
-    """A member's buffers after the step's first batch become those of the next version."""
+    """Copy a member's buffers to the next version of the weights, from where the worker of the step's first batch has
+    left them."""
 
     step: int
     member: int
-    source: Contribution | None  # None: the old ones stay, also if some have been taken
+    source: Contribution | None  # None: the buffers stay as they were before the step, also if some were copied
 
 
 @dataclass(frozen=True)
 class Freeze:
-    """The member keeps the weights and the state of the optimizer that it has before this step."""
+    """Train the member no further. It keeps the weights and the optimizer state from before this step."""
 
     step: int
     member: int
@@ -91,21 +92,20 @@ class Freeze:
 
 @dataclass(frozen=True)
 class Commit:
-    """All buckets of the step are updated: version step + 1 of the weights is to be completed and published (I3)."""
+    """Complete and publish version step + 1 of the weights: all buckets of the step are updated (I3)."""
 
     step: int
-    losses: tuple[tuple[float, ...], ...]  # of each member: of the batches that made its step, in their order
+    losses: tuple[tuple[float, ...], ...]  # by member, then by batch: of those that made the member's step
     next_cursor: Cursor  # where the next step's first batch begins
-    unused: tuple[int, ...] = ()  # of each member: how many batches in a row it could not use; 0 after a good step
-    validated_next: bool = False  # before anything else is done, the new version is validated
-    ready: int = 0  # batches of later steps that are in the ring
-    metrics: tuple[MetricValue, ...] = ()  # of a step that is measured: of each member the mean over its batches
+    unused: tuple[int, ...] = ()  # by member: how many batches in a row were left out; 0 after a good step
+    is_validated_next: bool = False  # before anything else is done, the new version is validated
+    batches_ready: int = 0  # of later steps, in the ring
+    metrics: tuple[MetricValue, ...] = ()  # of a step that is measured: by member the mean over its batches
 
 
 @dataclass(frozen=True)
 class CollectArrays:
-    """Take the arrays that the worker has collected of this validation batch, before anything else is assigned to it
-    (I4)."""
+    """Copy the arrays that a worker has left for a validation batch, before the worker gets another assignment (I4)."""
 
     batch: int
     worker: int
@@ -113,16 +113,16 @@ class CollectArrays:
 
 @dataclass(frozen=True)
 class FinishValidation:
-    """All batches of a validation are computed: make each member's numbers of what was collected. The scheduler goes on
-    when it has them (`StepScheduler.measured`)."""
+    """Compute each member's metrics from the collected arrays: all batches of a validation are computed. The scheduler
+    goes on when it has the results (`StepScheduler.on_validation`)."""
 
     version: int
-    losses: tuple[float, ...]  # means of the batches, one a member
+    losses: tuple[float, ...]  # by member: mean over the batches
 
 
 @dataclass(frozen=True)
 class ReduceRates:
-    """The validations of these members get no better: the next steps are made with lower learning rates."""
+    """Lower the learning rates of members whose validations have stopped improving."""
 
     step: int
     rules: Mapping[int, ReduceOnPlateau]  # by member
@@ -130,41 +130,45 @@ class ReduceRates:
 
 @dataclass(frozen=True)
 class SaveValidation:
-    """The newest version is validated: the state holds what is known now, and what is due is saved."""
+    """Put the results of validations into the state, and save the newest version if that is due."""
 
-    known: Validations
-    plateaus: tuple[Plateau, ...]  # of each member
+    validations: Validations
+    plateaus: tuple[Plateau, ...]  # by member
 
 
 @dataclass(frozen=True)
 class Notify:
-    """A line for the run's user."""
+    """Show a line to the run's user."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class OrderWorker:
+    """Send a worker its orders."""
+
     peer: Peer
     orders: WorkerOrders
 
 
 @dataclass(frozen=True)
 class OrderFeeder:
+    """Send the feeder its orders."""
+
     peer: Peer
     orders: FeederOrders
 
 
 @dataclass(frozen=True)
 class AbortRun:
-    """The run can't go on."""
+    """End the run with an error."""
 
-    why: str
+    reason: str
 
 
 @dataclass(frozen=True)
 class EndRun:
-    """Nothing is left to do: all steps are committed and validated, or the run was told to drain."""
+    """End the run: all steps are committed and validated, or the run was drained."""
 
 
 Action = (

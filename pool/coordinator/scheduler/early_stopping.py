@@ -16,7 +16,7 @@ from pool.checkpoint.validations import Goal, Validations
 from pool.metrics.digits import in_digits
 from pool.metrics.medians import named
 
-_MOST_ACCOUNTS = 8  # different reasons that one line names at most
+_MAX_REASONS = 8  # different reasons in one line
 
 
 @dataclass(frozen=True)
@@ -27,40 +27,47 @@ class EarlyStopping:
     goal: Goal
     steps: int  # of the whole run
 
-    def stops(self, known: Validations, step: int, training: Iterable[int]) -> set[int]:
-        """Returns which of the members `training` stop now. `step`: the newest version of the weights. Returns none if
-        that version was not the last one to be validated, or if it is the run's last one."""
-        if self.patience is None or known.newest is None or known.newest.step != step or step >= self.steps:
+    def find_stopping(self, validations: Validations, step: int, training: Iterable[int]) -> set[int]:
+        """Returns which of the members `training` stop at version `step` of the weights, the newest one. Returns none
+        if that version was not the last one to be validated, or if it is the run's last one."""
+        newest = validations.newest
+        if self.patience is None or newest is None or newest.step != step or step >= self.steps:
             return set()
-        return {member for member in training if known.of_members[member].since >= self.patience}
+        return {member for member in training if validations.of_members[member].since >= self.patience}
 
-    def why(self, known: Validations, members: Collection[int] = (0,)) -> str:
-        """Returns one line for the user that names these members and why they have stopped."""
-        who = f"{named(members)} " if known.members else ""
-        assert known.newest is not None
-        accounts = defaultdict[str, list[int]](list)
+    def describe(self, validations: Validations, members: Collection[int] = (0,)) -> str:
+        """Returns one line for the user that names these members and the reasons why they have stopped."""
+        assert validations.newest is not None
+        subject = f"{named(members)} " if validations.members else ""
+        members_by_reason = defaultdict[str, list[int]](list)
         for member in sorted(members):
-            accounts[self._account(known.of_members[member])].append(member)
-        shown = list(accounts.items())[:_MOST_ACCOUNTS]
-        parts = [account if len(accounts) == 1 else f"{named(of)}: {account}" for account, of in shown]
-        more = ["..."] if len(accounts) > _MOST_ACCOUNTS else []
-        account = "; ".join([*parts, *more])
-        return f"{who}stopped early at step {known.newest.step}: {account} (train.early_stopping = {self.patience})"
-
-    def _account(self, known: Validations) -> str:
-        """Returns in words why a member has stopped, from its validations."""
-        name = self.goal.metric
-        validations = "validation" if known.since == 1 else "validations"
-        if known.diverged_at is not None and known.newest is not None and math.isfinite(known.newest.loss):
-            return f"diverged at step {known.diverged_at}: its loss is far beyond that of the start"
-        if known.record is None:
-            return f"{name} was finite in none of {known.since} {validations}"
+            members_by_reason[self._reason(validations.of_members[member])].append(member)
+        if len(members_by_reason) == 1:
+            reasons = list(members_by_reason)
+        else:
+            reasons = [f"{named(group)}: {reason}" for reason, group in members_by_reason.items()]
+        if len(reasons) > _MAX_REASONS:
+            reasons = [*reasons[:_MAX_REASONS], "..."]
         return (
-            f"{known.since} {validations} without a better {name} than the "
-            f"{in_digits(known.record.value(name))} of step {known.record.step}"
+            f"{subject}stopped early at step {validations.newest.step}: {'; '.join(reasons)} "
+            f"(train.early_stopping = {self.patience})"
         )
 
-    def describe_again(self, known: Validations, members: Collection[int] = (0,)) -> str:
+    def _reason(self, validations: Validations) -> str:
+        """Returns why a member has stopped, from its validations, as text."""
+        name = self.goal.metric
+        noun = "validation" if validations.since == 1 else "validations"
+        newest, diverged_at = validations.newest, validations.diverged_at
+        if diverged_at is not None and newest is not None and math.isfinite(newest.loss):
+            return f"diverged at step {diverged_at}: its loss is far beyond that of the start"
+        if validations.record is None:
+            return f"{name} was finite in none of {validations.since} {noun}"
+        return (
+            f"{validations.since} {noun} without a better {name} than the "
+            f"{in_digits(validations.record.value(name))} of step {validations.record.step}"
+        )
+
+    def describe_resumed(self, validations: Validations, members: Collection[int] = (0,)) -> str:
         """Returns one line for the user of a run that was resumed although these members have stopped, with what to do
         about it."""
-        return f"{self.why(known, members)}; to go on raise it, or leave it out"
+        return f"{self.describe(validations, members)}; to go on raise it, or leave it out"

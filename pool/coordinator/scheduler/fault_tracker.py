@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pool.protocol.blame import DeathInBatch, verdict
 from pool.protocol.messages import Purpose
 
-MAX_UNUSABLE_BATCHES = 8  # batches in a row, of whole steps, that were all left out: the cause is then not the data
+MAX_UNUSABLE_BATCHES = 8  # in a row, of whole steps, that were all left out: the cause is then not the data
 
 
 class FaultTracker:
@@ -21,18 +21,18 @@ class FaultTracker:
     member (network of an ensemble) the batches in a row that could not be used."""
 
     def __init__(self, unused: Sequence[int]) -> None:
-        """Makes a tracker without deaths. `unused`: for each member (network of an ensemble), how many batches it has
+        """Creates a tracker without deaths. `unused`: for each member (network of an ensemble), how many batches it has
         lost in the last steps if it has lost all of them, else 0."""
         self._deaths: defaultdict[tuple[Purpose, int, int], list[DeathInBatch]] = defaultdict(list)
         self._unused = list(unused)
 
-    def ended(self, death: DeathInBatch) -> None:
-        """Notes that a worker has died while it computed a batch."""
+    def add_death(self, death: DeathInBatch) -> None:
+        """Records that a worker has died while it computed a batch."""
         self._deaths[death.key].append(death)
 
-    def verdict(self, purpose: Purpose, step: int, batch: int) -> str:
-        """Returns the reason why no worker can compute the batch, as the deaths of workers show it; empty if it may be
-        tried again."""
+    def reason_unusable(self, purpose: Purpose, step: int, batch: int) -> str:
+        """Returns why no worker can compute the batch, as the deaths of workers show it; empty if it may be tried
+        again."""
         return verdict(self._deaths.get((purpose, step, batch), ()))
 
     @property
@@ -41,14 +41,16 @@ class FaultTracker:
         for it."""
         return tuple(self._unused)
 
-    def hopeless(self, member: int, batches: int) -> bool:
-        """True if a member loses too many batches in a row when all of its step's `batches` are left out: then the data
-        are not to blame. To be asked before the last of them is left out."""
-        return self._unused[member] + batches >= MAX_UNUSABLE_BATCHES
+    def is_hopeless(self, member: int, num_batches: int) -> bool:
+        """Returns True if a member loses too many batches in a row when all `num_batches` of its step are left out. The
+        data are then not to blame. To be called before the last of them is left out."""
+        return self._unused[member] + num_batches >= MAX_UNUSABLE_BATCHES
 
-    def committed(self, step: int, left_out: Sequence[int]) -> None:
-        """Ends a step: forgets the deaths of workers in its batches, and counts lost batches. `left_out`: for each
-        member, the number of its batches if all were left out of the step, else 0."""
-        self._unused = [before + now if now else 0 for before, now in zip(self._unused, left_out, strict=True)]
-        for key in [key for key in self._deaths if key[1] <= step]:
-            del self._deaths[key]
+    def end_step(self, step: int, num_lost: Sequence[int]) -> None:
+        """Forgets the deaths of workers in batches of a step that is committed, and counts lost batches. `num_lost`:
+        for each member, the number of its batches if all were left out of the step, else 0."""
+        self._unused = [before + lost if lost else 0 for before, lost in zip(self._unused, num_lost, strict=True)]
+        for key in list(self._deaths):
+            _, step_of_death, _ = key
+            if step_of_death <= step:
+                del self._deaths[key]

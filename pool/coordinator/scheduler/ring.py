@@ -26,37 +26,36 @@ class RingState:
         """Returns where in the data stream a batch begins. The batch must be in freed .. filled."""
         return self._cursors[batch]
 
-    def report(self, report: StreamReport | None) -> None:
-        """Notes which batches the feeder has filled. Old reports, and those of an earlier generation (pass of a feeder
-        over the stream), change nothing."""
+    def add_filled(self, report: StreamReport | None) -> None:
+        """Records which batches the feeder has filled. Old reports, and those of an earlier generation (pass of a
+        feeder over the stream), change nothing."""
         if report is None or report.generation != self.generation:
             return
-        for i, cursor in enumerate(report.cursors):
-            if report.first + i > self.filled:
-                self._cursors[report.first + i] = cursor
+        for batch, cursor in enumerate(report.cursors, start=report.first):
+            if batch > self.filled:
+                self._cursors[batch] = cursor
         self.filled = max(self.filled, report.first + len(report.cursors) - 1)
 
-    def free(self, batch: int) -> None:
+    def free_below(self, batch: int) -> None:
         """Frees the ring slots of all batches below `batch`."""
         assert self.freed <= batch <= self.filled, f"I3: free {self.freed} -> {batch} of {self.filled}"
         self.freed = batch
-        for old in [number for number in self._cursors if number < batch]:
-            del self._cursors[old]
+        self._cursors = {number: cursor for number, cursor in self._cursors.items() if number >= batch}
 
-    def restart(self) -> None:
-        """Begins a new generation after the feeder's death: batches that it had reported stay ready, and its successor
-        continues with the next one."""
+    def restart_feeder(self) -> None:
+        """Starts a new generation after the feeder's death: batches that the feeder had reported stay ready, and its
+        successor continues with the next one."""
         self.generation += 1
         self.start = self._cursors[self.filled]
 
     def rewind(self, start: Cursor) -> None:
-        """Begins a new pass over the stream, from `start`. No batch of the old pass may still be in use."""
+        """Starts a new pass over the stream, from `start`. No batch of the old pass may still be in use."""
         self.generation += 1
         self.start = start
         self.freed = self.filled = start.batch
         self._cursors = {start.batch: start}
 
-    def orders(self) -> StreamOrders:
+    def stream_orders(self) -> StreamOrders:
         """Returns the orders for the feeder: where in the data stream to begin, and which batches are not needed any
         more."""
         return StreamOrders(self.generation, self.start, self.freed)

@@ -28,11 +28,11 @@ class Rules:
     on_bad_batch: Literal["stop", "skip"] = "stop"
     collects: bool = False  # workers leave arrays in memory with each validation batch, for metrics
     batches_per_group: int = 1
-    goal: Goal = LOWEST_LOSS  # which number of a validation tells the best checkpoint
+    goal: Goal = LOWEST_LOSS  # the number of a validation by which the best checkpoint is chosen
     early_stopping: int | None = None  # validations without improvement; None: the run goes on
     plateaus: tuple[ReduceOnPlateau | None, ...] = ()  # of each member; empty: validations change no learning rate
     machines: int = 1  # how many compute each step together
-    machine: int = 0  # the index of this one
+    machine: int = 0  # the index of this machine
     metrics_every: int = 0  # steps; every so often the training batches are measured by the metrics; 0: never
     metrics: tuple[str, ...] = ()  # names, the same for each member
 
@@ -60,12 +60,15 @@ class Rules:
         return self.groups.share(self.machine, self.machines)
 
     @property
-    def other_shares(self) -> dict[int, range]:
+    def remote_shares(self) -> dict[int, range]:
         """The indices of the groups of a step that each other machine computes, by machine."""
-        others = (machine for machine in range(self.machines) if machine != self.machine)
-        return {machine: self.groups.share(machine, self.machines) for machine in others}
+        return {
+            machine: self.groups.share(machine, self.machines)
+            for machine in range(self.machines)
+            if machine != self.machine
+        }
 
     @property
-    def stopping(self) -> EarlyStopping:
+    def stopping_rule(self) -> EarlyStopping:
         """The rule that ends the run, or the training of a member, when validations stop improving."""
         return EarlyStopping(self.early_stopping, self.goal, self.steps)

@@ -15,7 +15,7 @@ from pool.coordinator.scheduler.actions import OrderWorker
 from pool.protocol.identity import Peer
 from pool.protocol.messages import Assignment, WorkerOrders
 
-IN_FLIGHT = 2  # assignments that a worker has at most, so that copying the next batch overlaps computing
+MAX_ASSIGNMENTS = 2  # of a worker at a time, so that copying the next batch overlaps computing
 
 
 @dataclass
@@ -24,10 +24,14 @@ class Worker:
 
     peer: Peer
     assignments: list[Assignment] = field(default_factory=list)
-    number: int = 0  # of the newest orders that were sent to it
+    orders_number: int = 0  # of the newest orders that were sent to it
     version: int = -1  # of the weights, in the newest orders
-    to_tell: bool = True  # its orders have to be sent: more has changed than that finished batches are gone
-    taken_back: dict[int, int] = field(default_factory=dict)  # revoked: first batch -> number of orders without it
+    needs_orders: bool = True  # more has changed since the newest orders than that finished batches are gone
+    revoked: dict[int, int] = field(default_factory=dict)  # first batch of an assignment -> number of orders without it
+
+    def num_assigned(self, step: int) -> int:
+        """Returns how many groups of batches of a step the worker has to compute."""
+        return sum(assignment.step == step for assignment in self.assignments)
 
 
 class WorkerPool:
@@ -35,31 +39,32 @@ class WorkerPool:
     assignment."""
 
     def __init__(self, gradient_slots: int, *, successor: bool) -> None:
-        """Makes a pool without workers. `gradient_slots`: how many each worker has. `successor`: True if an earlier
+        """Creates a pool without workers. `gradient_slots`: how many each worker has. `successor`: True if an earlier
         coordinator has died, whose workers may still be alive."""
         self._gradient_slots = gradient_slots
         self._workers: dict[int, Worker] = {}
-        self._held: set[tuple[int, int]] = set()  # (worker, slot) whose gradients are still needed
-        self._unheard: set[Peer] | None = None if successor else set()  # may serve a dead coordinator; None: unknown
+        self._used_slots: set[tuple[int, int]] = set()  # (worker, slot) whose gradients are still needed
+        # workers that may still compute for a dead coordinator; None: not known before the first roster
+        self._unaccounted: set[Peer] | None = None if successor else set()
 
-    def roster(self, alive: Set[Peer]) -> None:
-        """Notes which workers are alive. The first list that the successor of a dead coordinator gets names those that
-        may still compute for the dead one."""
-        self._unheard = set(alive) if self._unheard is None else self._unheard & alive
+    def set_alive(self, alive: Set[Peer]) -> None:
+        """Sets which workers are alive. The first call in the successor of a dead coordinator names those that may
+        still compute for the dead one."""
+        self._unaccounted = set(alive) if self._unaccounted is None else self._unaccounted & alive
 
     @property
-    def all_heard(self) -> bool:
-        """True if no worker computes for a dead coordinator any more."""
-        return self._unheard is not None and not self._unheard
+    def all_accounted_for(self) -> bool:
+        """True if no worker computes for a dead coordinator any more: all have sent a message since, or are dead."""
+        return self._unaccounted is not None and not self._unaccounted
 
-    def join(self, peer: Peer) -> None:
+    def add(self, peer: Peer) -> None:
         """Adds a worker that has sent its first message."""
         assert peer.index not in self._workers, f"I4: {peer} joins before its predecessor was lost"
         self._workers[peer.index] = Worker(peer)
-        if self._unheard is not None:
-            self._unheard.discard(peer)
+        if self._unaccounted is not None:
+            self._unaccounted.discard(peer)
 
-    def leave(self, worker: Worker) -> None:
+    def remove(self, worker: Worker) -> None:
         """Removes a dead worker and its assignments. Gradients in its slots that are still needed stay valid."""
         del self._workers[worker.peer.index]
 
@@ -69,89 +74,91 @@ class WorkerPool:
         return worker if worker is not None and worker.peer == peer else None
 
     def is_alive(self, index: int) -> bool:
-        """True if a living worker has this index, which could be given its gradient slots."""
+        """Returns True if a living worker has this index, so that its gradient slots can be assigned."""
         return index in self._workers
 
     def assign(self, worker: Worker, assignment: Assignment) -> None:
-        """Gives a worker an assignment, and reserves its gradient slot if it has one."""
+        """Gives a worker an assignment, and reserves the assignment's gradient slot if it has one."""
         worker.assignments.append(assignment)
-        worker.to_tell = True
+        worker.needs_orders = True
         if assignment.gradient_slot >= 0:
-            self._held.add((worker.peer.index, assignment.gradient_slot))
+            self._used_slots.add((worker.peer.index, assignment.gradient_slot))
 
     def take_back(self, index: int, assignment: Assignment) -> None:
         """Revokes an assignment that the worker has not begun to compute, and frees its gradient slot. The worker may
-        be preparing it, and so may still read its batches."""
+        be preparing the assignment, and so may still read its batches."""
         worker = self._workers[index]
         worker.assignments.remove(assignment)
-        worker.taken_back[assignment.batch] = worker.number + 1
-        worker.to_tell = True
-        self.release(index, assignment.gradient_slot)
+        worker.revoked[assignment.batch] = worker.orders_number + 1
+        worker.needs_orders = True
+        self.release_slot(index, assignment.gradient_slot)
 
-    def settled(self, worker: Worker, number: int) -> None:
-        """Notes that a worker works on nothing that its orders number `number` have revoked. Revoked batches up to
-        these orders are not read any more."""
-        worker.taken_back = {batch: since for batch, since in worker.taken_back.items() if since > number}
+    def confirm_revoked(self, worker: Worker, orders_number: int) -> None:
+        """Records that a worker works on nothing that its orders number `orders_number` have revoked. Batches that were
+        revoked up to these orders are not read any more."""
+        worker.revoked = {batch: number for batch, number in worker.revoked.items() if number > orders_number}
 
-    def first_read(self, end: int) -> int:
+    def first_batch_in_use(self, end: int) -> int:
         """Returns the first revoked batch that a worker may still read; `end` if that is smaller."""
-        return min([end, *(batch for worker in self._workers.values() for batch in worker.taken_back)])
+        return min([end, *(batch for worker in self._workers.values() for batch in worker.revoked)])
 
-    def release(self, index: int, slot: int) -> None:
+    def release_slot(self, index: int, slot: int) -> None:
         """Frees a worker's gradient slot, whose content is not needed any more."""
-        self._held.discard((index, slot))
+        self._used_slots.discard((index, slot))
 
     def least_busy(self, *, with_slot: bool = False) -> Worker | None:
         """Returns the worker with the fewest assignments among those that can take one more; None if there is none.
         With `with_slot`, only workers with a free gradient slot count."""
-        return min(self._able(with_slot), key=lambda worker: (len(worker.assignments), worker.peer.index), default=None)
+        available = self._available(with_slot=with_slot)
+        return min(available, key=lambda worker: (len(worker.assignments), worker.peer.index), default=None)
 
-    def least_busy_for_next_step(self, step: int, groups: int) -> Worker | None:
-        """Returns a worker for one of the `groups` of batches of the next step, which are assigned early; None if none
-        can take one.
+    def least_busy_for_next_step(self, step: int, num_groups: int) -> Worker | None:
+        """Returns a worker for one of the `num_groups` groups of batches of the next step, which are assigned early;
+        None if no worker can take one.
 
         No worker gets more than an equal share of the groups, or else the first idle worker would get the whole next
         step.
         """
-        share = -(-groups // max(1, len(self._workers)))
+        max_groups = -(-num_groups // max(1, len(self._workers)))
+        available = [worker for worker in self._available(with_slot=True) if worker.num_assigned(step) < max_groups]
+        return min(
+            available,
+            key=lambda worker: (worker.num_assigned(step), len(worker.assignments), worker.peer.index),
+            default=None,
+        )
 
-        def has(worker: Worker) -> int:
-            return sum(assignment.step == step for assignment in worker.assignments)
-
-        able = [worker for worker in self._able(True) if has(worker) < share]
-        return min(able, key=lambda worker: (has(worker), len(worker.assignments), worker.peer.index), default=None)
-
-    def _able(self, with_slot: bool) -> list[Worker]:
+    def _available(self, *, with_slot: bool) -> list[Worker]:
         """Returns the workers that can take one more assignment."""
         return [
             worker
             for worker in self._workers.values()
-            if len(worker.assignments) < IN_FLIGHT and (not with_slot or self.free_slots(worker))
+            if len(worker.assignments) < MAX_ASSIGNMENTS and (not with_slot or self.free_slots(worker))
         ]
 
     def free_slots(self, worker: Worker) -> list[int]:
         """Returns the indices of a worker's gradient slots that are not in use."""
-        return [slot for slot in range(self._gradient_slots) if (worker.peer.index, slot) not in self._held]
+        return [slot for slot in range(self._gradient_slots) if (worker.peer.index, slot) not in self._used_slots]
 
     @property
-    def out_of_slots(self) -> bool:
+    def is_out_of_slots(self) -> bool:
         """True if there are workers, but none has a free gradient slot."""
         workers = self._workers.values()
         return bool(workers) and not any(self.free_slots(worker) for worker in workers)
 
-    def orders(self, version: int, frozen: tuple[int, ...] = ()) -> Iterator[OrderWorker]:
-        """Yields orders for each worker whose orders have changed. `frozen`: members that are not trained any more;
-        workers are told of new ones with the next orders that are due."""
+    def pop_changed_orders(self, version: int, frozen: tuple[int, ...] = ()) -> Iterator[OrderWorker]:
+        """Yields orders for each worker whose orders have changed since the last call. `frozen`: members that are not
+        trained any more; workers learn of new ones with the next orders that are due."""
         for worker in self._workers.values():
-            if worker.to_tell or worker.version != version:
-                worker.to_tell = False
+            if worker.needs_orders or worker.version != version:
+                worker.needs_orders = False
                 worker.version = version
-                worker.number += 1
-                assignments, taken_back = tuple(worker.assignments), bool(worker.taken_back)
-                orders = WorkerOrders(version, assignments, worker.number, taken_back, frozen)
+                worker.orders_number += 1
+                assignments, wants_answer = tuple(worker.assignments), bool(worker.revoked)
+                orders = WorkerOrders(version, assignments, worker.orders_number, wants_answer, frozen)
                 yield OrderWorker(worker.peer, orders)
 
     def resend_orders(self) -> None:
-        """Lets `orders` yield all orders again, because those that were sent may be lost (I5)."""
+        """Lets `pop_changed_orders` yield the orders of all workers once more, because those that were sent may be lost
+        (I5)."""
         for worker in self._workers.values():
-            worker.to_tell = True
+            worker.needs_orders = True

@@ -55,19 +55,19 @@ class FusedStep:
         with self._stopwatch.reducing(action.step, action.bucket):
             crash_point("coordinator.before_fold")
             for part in self.parts:
-                if action.first:
+                if action.is_first:
                     part.begin()
-                part.reduce(action.contributions, action.places)
+                part.reduce(action.contributions, action.covered)
 
     def update(self, action: Update) -> None:
         with self._stopwatch.optimizing(action.step, action.bucket):
             crash_point("coordinator.before_fold")
             rest = () if action.reduction is None else action.reduction.contributions
             for part in self.parts:
-                if action.begins:
+                if action.starts_sum:
                     part.begin()
             gradients = [(part, part.gradients(rest)) for part in self.parts]
-            step_fused(self._optimizers, self._bucket, action.step, gradients, self._scale(action.batches))
+            step_fused(self._optimizers, self._bucket, action.step, gradients, self._scale(action.num_batches))
 
 
 BucketGradients = Sequence[tuple[ParameterPart, Sequence[Addend]]]  # all parts of a bucket, each with its gradients

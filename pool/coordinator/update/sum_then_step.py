@@ -14,7 +14,7 @@ from pool.coordinator.update.bucket_step import BucketGradients, Scale, step_fus
 from pool.coordinator.update.parameter_part import ParameterPart
 from pool.coordinator.update.stopwatch import Stopwatch
 from pool.crash_points import crash_point
-from pool.kernels.norm import squares_of_all
+from pool.kernels.norm import sum_of_all_squares
 from pool.optim.buckets import BucketOptimizers
 from pool.optim.native import NativeOptimizer
 
@@ -48,17 +48,17 @@ class SumThenStep:
         with self._stopwatch.reducing(action.step, self._bucket):
             crash_point("coordinator.before_fold")
             for part in self.parts:
-                if action.first:
+                if action.is_first:
                     part.begin()
-                if action.last:
-                    part.reduce_all(action.contributions, self._scale(action.batches))
+                if action.is_last:
+                    part.reduce_all(action.contributions, self._scale(action.num_batches))
                 else:
-                    part.reduce(action.contributions, action.places)
+                    part.reduce(action.contributions, action.covered)
 
     def update(self, action: Update) -> None:
         if action.reduction is not None:
             self.reduce(action.reduction)
-        elif action.begins:
+        elif action.starts_sum:
             for part in self.parts:
                 part.begin()
         if not self._waits:
@@ -113,7 +113,7 @@ class GlobalNormStep:
         squares = None if self._limit is None else _scale_down(totals, self._limit)
         clipped = [bucket.clip() for bucket in self._buckets]
         if squares is None or (self._told and any(clipped)):
-            squares = squares_of_all(totals)
+            squares = sum_of_all_squares(totals)
         for optimizer in self._told:
             optimizer.take_norm(squares, self._size)
         for bucket in self._buckets:
@@ -123,7 +123,7 @@ class GlobalNormStep:
 def _scale_down(totals: Sequence[torch.Tensor], limit: float) -> float:
     """Scales gradients so that their common norm is at most `limit`. Returns the square of the norm that they have
     then."""
-    squares = squares_of_all(totals)
+    squares = sum_of_all_squares(totals)
     factor = limit / (math.sqrt(squares) + 1e-6)
     if factor < 1.0:
         squares *= factor * factor

@@ -10,6 +10,7 @@
 #include <memory>
 #include <numeric>
 #include <set>
+#include <span>
 #include <stdexcept>
 #include <vector>
 
@@ -80,7 +81,7 @@ class NamesSource final : public Source {
     [[nodiscard]] std::uint32_t batch_size() const override { return kBatch; }
     [[nodiscard]] std::size_t slot_bytes() const override { return 4 * (kBatch + 1); }
     [[nodiscard]] std::string name() const override { return "names"; }
-    [[nodiscard]] std::size_t together() const override { return 2; }
+    [[nodiscard]] std::size_t chunks_per_task() const override { return 2; }
     void compare_with(ChunkSums) override {}
 
     void decode(std::span<ChunkRead> chunks) const override {
@@ -130,13 +131,13 @@ std::vector<Batch> run(
     std::size_t given = 0;
     const auto give = [&](std::size_t slot) {
         slots[slot].assign(kBatch + 1, kUntouched);
-        pipeline.give(slot, !built(given++));
+        pipeline.submit_slot(slot, !built(given++));
     };
     for (std::size_t slot = 0; slot < slots.size(); ++slot) give(slot);
     std::vector<Batch> batches;
     while (batches.size() < count) {
-        const Pipeline::Taken taken = pipeline.take();
-        if (const auto* fault = std::get_if<StreamFault>(&taken)) throw std::runtime_error(fault->what.reason);
+        const Pipeline::PopResult taken = pipeline.pop_batch();
+        if (const auto* fault = std::get_if<StreamFault>(&taken)) throw std::runtime_error(fault->fault.reason);
         if (const auto* batch = std::get_if<FinishedBatch>(&taken)) {
             if (built(batches.size())) REQUIRE(slots[batch->slot][0] == batch->begin.batch);
             batches.emplace_back(slots[batch->slot].begin() + 1, slots[batch->slot].end());
@@ -224,11 +225,11 @@ TEST_CASE("what a caller gets wrong is an exception that says so") {
     CHECK_THROWS_AS(pipeline.seek({}), std::invalid_argument);
     CHECK_THROWS_AS(pipeline.attach({}), std::invalid_argument);
     pipeline.attach({reinterpret_cast<std::byte*>(slot.data())});
-    CHECK_THROWS_WITH_AS(pipeline.give(1), "slot 1 is not attached", std::invalid_argument);
+    CHECK_THROWS_WITH_AS(pipeline.submit_slot(1), "slot 1 is not attached", std::invalid_argument);
     CHECK_THROWS_WITH_AS(pipeline.seek({0, 0, 9, 0}), "cursor: window 9 is not one of the 3 windows of an epoch",
                          std::invalid_argument);
     pipeline.close();
-    CHECK_THROWS_WITH_AS(pipeline.give(0), "the stream is closed", std::invalid_argument);
+    CHECK_THROWS_WITH_AS(pipeline.submit_slot(0), "the stream is closed", std::invalid_argument);
 }
 
 TEST_CASE("records with sizes of their own are found again, also in a part of them") {
@@ -251,19 +252,19 @@ TEST_CASE("records with sizes of their own are found again, also in a part of th
 TEST_CASE("a window's order puts every entry in one place, and spreads neighbours over its batches") {
     for (const std::uint32_t size : {1U, 9U, 10U, 11U, 995U, 1000U}) {
         const EntryOrder order(size, 10, 1, 2, 3);
-        EntryOrder::Scratch scratch;
-        std::set<std::uint32_t> places;
+        RunBuffer buffer;
+        std::set<std::uint32_t> all_positions;
         for (std::uint32_t run = 0; run < order.num_runs(); ++run) {
-            const std::uint32_t count = order.place_run(run, scratch);
+            const std::span<const std::uint32_t> positions = order.find_positions(run, buffer);
             std::set<std::uint32_t> batches;
-            for (std::uint32_t i = 0; i < count; ++i) {
-                places.insert(scratch.places[i]);
-                batches.insert(scratch.places[i] / 10);
+            for (const std::uint32_t position : positions) {
+                all_positions.insert(position);
+                batches.insert(position / 10);
             }
-            CHECK(batches.size() + 1 >= count);  // lanes are a batch each, give or take one entry
+            CHECK(batches.size() + 1 >= positions.size());  // lanes are a batch each, give or take one entry
         }
-        CHECK(places.size() == size);
-        CHECK(*places.rbegin() == size - 1);
+        CHECK(all_positions.size() == size);
+        CHECK(*all_positions.rbegin() == size - 1);
     }
 }
 
@@ -326,7 +327,7 @@ TEST_CASE("a split gives each place to one side, and to validations one of each 
             const std::size_t chunks = apart ? 3 : 4000;
             const Split train(share, false, apart, chunks, 9);
             const Split held(share, true, apart, chunks, 9);
-            REQUIRE(train.parts_chunks() == apart);
+            REQUIRE(train.splits_chunks() == apart);
             if (!apart) {
                 CHECK(train.chunks(chunks).size() + held.chunks(chunks).size() == chunks);
                 CHECK(std::abs(static_cast<double>(held.chunks(chunks).size()) - share * 4000) <= 1);
@@ -357,8 +358,8 @@ TEST_CASE("records that are kept stay in their order") {
         sized.grow(1);
     }
     const auto wanted = [](std::size_t i) { return i % 4 == 3; };
-    any.keep(wanted);
-    sized.keep(wanted);
+    any.retain(wanted);
+    sized.retain(wanted);
     REQUIRE(any.size() == 2);
     REQUIRE(sized.size() == 2);
     for (const std::uint8_t i : {0, 1}) {
@@ -379,7 +380,7 @@ TEST_CASE("the cutter's batches follow one another through windows of any size")
             CHECK(cutter.cut().begin.batch == cut);
             ++cut;
         }
-        CHECK(cutter.close().starved.empty());
+        CHECK(cutter.close().no_batch_reason.empty());
     }
     CHECK(cut == 10 * 17 / 10);
 }
@@ -389,10 +390,10 @@ TEST_CASE("a chunk's sum is taken down once, and another one is told") {
     const ChunkSums sums(words);
     const std::vector<std::uint8_t> bytes = {1, 2, 3};
     const std::vector<std::uint8_t> others = {1, 2, 4};
-    CHECK(sums.agrees(1, bytes));
-    CHECK(sums.agrees(1, bytes));
-    CHECK_FALSE(sums.agrees(1, others));
-    CHECK(sums.part(1, 2).agrees(0, bytes));
+    CHECK(sums.record_or_verify(1, bytes));
+    CHECK(sums.record_or_verify(1, bytes));
+    CHECK_FALSE(sums.record_or_verify(1, others));
+    CHECK(sums.subrange(1, 2).record_or_verify(0, bytes));
     CHECK(words[0] == 0);
-    CHECK(ChunkSums().part(5, 1).agrees(0, others));
+    CHECK(ChunkSums().subrange(5, 1).record_or_verify(0, others));
 }

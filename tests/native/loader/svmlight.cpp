@@ -26,7 +26,7 @@ namespace {
 void check_float(const std::string& text) {
     const std::string line = text + "\n";
     float number = 0;
-    const char* const end = read_float(line.c_str(), number);
+    const char* const end = parse_float(line.c_str(), number);
     REQUIRE_MESSAGE(end != nullptr, text);
     CHECK_MESSAGE(end - line.c_str() == static_cast<std::ptrdiff_t>(text.size()), text);
     const float expected = std::strtof(text.c_str(), nullptr);
@@ -190,15 +190,15 @@ TEST_CASE("a decimal number is rounded as strtof rounds it") {
 TEST_CASE("what is no number is none") {
     float number = 0;
     for (const char* text : {"\n", "-\n", "+\n", ".\n", "e5\n", "1e\n", "1e+\n", "inf\n", "nan\n", "+-1\n"}) {
-        CHECK(read_float(text, number) == nullptr);
+        CHECK(parse_float(text, number) == nullptr);
     }
     std::uint64_t whole = 0;
     const char* digits = "18446744073709551616:";
-    CHECK(read_whole(digits, whole) == digits + 20);
+    CHECK(parse_integer(digits, whole) == digits + 20);
     CHECK(whole == 18446744073709551615U);
-    CHECK(read_whole(":", whole) != nullptr);
+    CHECK(parse_integer(":", whole) != nullptr);
     digits = "0018446744073709551614:";
-    CHECK(*read_whole(digits, whole) == ':');
+    CHECK(*parse_integer(digits, whole) == ':');
     CHECK(whole == 18446744073709551614U);
 }
 

@@ -6,7 +6,7 @@
 #include "base/lists.h"
 #include "base/matrix.h"
 #include "common/simd.h"
-#include "fold/sources.h"
+#include "reduce/sources.h"
 
 using namespace sparsepool;
 
@@ -62,7 +62,7 @@ TEST_CASE("wrong lists are refused with the number that is wrong") {
     CHECK_THROWS_AS(check_threads(0), std::invalid_argument);
     CHECK_THROWS_AS(check_threads(kMaxThreads + 1), std::invalid_argument);
     const std::vector<RowSource> sources = {{{nullptr}, numbers_of(falling), 0}};
-    CHECK_THROWS_WITH_AS(RowWalk(sources, 0, 1), "touched of source 0 is not strictly ascending",
+    CHECK_THROWS_WITH_AS(RowPartition(sources, 0, 1), "touched of source 0 is not strictly ascending",
                          std::invalid_argument);
 }
 

@@ -2,20 +2,20 @@
 
 #include <vector>
 
-#include "fold/tree.h"
+#include "reduce/tree.h"
 
 using namespace sparsepool;
 
 namespace {
 
-// The sum of these places as brackets, along the joins.
-std::vector<std::vector<std::uint32_t>> nodes_of(const std::vector<std::uint32_t>& places) {
-    std::vector<std::uint8_t> joins(places.size());
-    find_joins(places.data(), places.size(), joins.data());
+// The sum of these leaves as brackets, along the joins.
+std::vector<std::vector<std::uint32_t>> nodes_of(const std::vector<std::uint32_t>& leaves) {
+    std::vector<std::uint8_t> joins(leaves.size());
+    find_joins(leaves.data(), leaves.size(), joins.data());
     std::vector<std::vector<std::uint32_t>> waiting;
     std::vector<std::vector<std::uint32_t>> nodes;
-    for (std::size_t s = 0; s < places.size(); ++s) {
-        waiting.push_back({places[s]});
+    for (std::size_t s = 0; s < leaves.size(); ++s) {
+        waiting.push_back({leaves[s]});
         for (unsigned i = 0; i < joins[s]; ++i) {
             std::vector<std::uint32_t> right = waiting.back();
             waiting.pop_back();
@@ -23,13 +23,13 @@ std::vector<std::vector<std::uint32_t>> nodes_of(const std::vector<std::uint32_t
             nodes.push_back(waiting.back());
         }
     }
-    REQUIRE(waiting.size() == (places.empty() ? 0 : 1));
+    REQUIRE(waiting.size() == (leaves.empty() ? 0 : 1));
     return nodes;
 }
 
 }  // namespace
 
-TEST_CASE("places are joined in the smallest nodes that hold them, left to right") {
+TEST_CASE("leaves are joined in the smallest nodes that hold them, left to right") {
     using Nodes = std::vector<std::vector<std::uint32_t>>;
     CHECK(nodes_of({}).empty());
     CHECK(nodes_of({7}).empty());

@@ -43,21 +43,23 @@ def test_validations_since_the_best_one_are_counted(values: list[float], since: 
 
 def test_a_run_stops_with_the_validation_that_makes_it_so_many_and_before_its_last_step() -> None:
     known = after([9.0, 1.0, 0.0, 0.5], AUC)
-    assert EarlyStopping(2, AUC, 100).stops(known, 15, [0])
-    assert not EarlyStopping(3, AUC, 100).stops(known, 15, [0])
-    assert not EarlyStopping(None, AUC, 100).stops(known, 15, [0])
-    assert not EarlyStopping(2, AUC, 15).stops(known, 15, [0]), "it has ended anyway"
-    assert not EarlyStopping(2, AUC, 100).stops(known, 16, [0]), "resumed with more patience, and then with less again"
-    assert not EarlyStopping(1, AUC, 100).stops(NONE, 0, [0])
+    assert EarlyStopping(2, AUC, 100).find_stopping(known, 15, [0])
+    assert not EarlyStopping(3, AUC, 100).find_stopping(known, 15, [0])
+    assert not EarlyStopping(None, AUC, 100).find_stopping(known, 15, [0])
+    assert not EarlyStopping(2, AUC, 15).find_stopping(known, 15, [0]), "it has ended anyway"
+    assert not EarlyStopping(2, AUC, 100).find_stopping(known, 16, [0]), (
+        "resumed with more patience, and then with less again"
+    )
+    assert not EarlyStopping(1, AUC, 100).find_stopping(NONE, 0, [0])
 
 
 def test_the_user_is_told_why() -> None:
     stopping = EarlyStopping(2, AUC, 100)
-    assert stopping.why(after([9.0, 1.0, 0.0, 0.5], AUC)) == (
+    assert stopping.describe(after([9.0, 1.0, 0.0, 0.5], AUC)) == (
         "stopped early at step 15: 2 validations without a better auc than the 1.000000 of step 5 "
         "(train.early_stopping = 2)"
     )
-    assert stopping.describe_again(after([9.0, math.nan, math.nan], AUC)) == (
+    assert stopping.describe_resumed(after([9.0, math.nan, math.nan], AUC)) == (
         "stopped early at step 10: auc was finite in none of 2 validations (train.early_stopping = 2); to go on raise "
         "it, or leave it out"
     )
@@ -68,13 +70,13 @@ def test_members_that_stop_together_are_told_in_a_line() -> None:
     for step, aucs in enumerate([(9.0,) * 4, (1.0, 1.0, 2.0, 5.0), (0.5, 0.5, 0.0, 6.0)]):
         known = known.after([Validation(5 * step, -auc, {"auc": auc}) for auc in aucs], AUC)
     stopping = EarlyStopping(1, AUC, 100)
-    assert (stops := stopping.stops(known, 10, range(4))) == {0, 1, 2}
+    assert (stops := stopping.find_stopping(known, 10, range(4))) == {0, 1, 2}
     better = "1 validation without a better auc than the"
-    assert stopping.why(known, stops) == (
+    assert stopping.describe(known, stops) == (
         f"members 0 to 2 stopped early at step 10: members 0, 1: {better} 1.000000 of step 5; member 2: {better} "
         "2.000000 of step 5 (train.early_stopping = 1)"
     )
-    assert stopping.why(known, {1}) == (
+    assert stopping.describe(known, {1}) == (
         f"member 1 stopped early at step 10: {better} 1.000000 of step 5 (train.early_stopping = 1)"
     )
 

@@ -32,18 +32,18 @@ class OneWorker:
 
     def __init__(self, rules: Rules, batches: int = 100, *, deaths: Sequence[DeathInBatch] = ()) -> None:
         self.scheduler = StepScheduler(rules, 0, Cursor(0, 0, 0, 0), deaths=deaths)
-        assert not self.scheduler.begin()
+        assert not self.scheduler.start()
         self._peer = Peer(WORKER)
         self._assigned: tuple[Assignment, ...] = ()
         self.left_out: list[tuple[int, bool]] = []  # as soon as the ring is filled
-        self.scheduler.feeder_joined(Peer(FEEDER))
+        self.scheduler.on_feeder_joined(Peer(FEEDER))
         cursors = tuple(Cursor(i, 0, 0, i) for i in range(batches + 1))
         train = StreamReport(self.scheduler.train.generation, 0, cursors)
         validation = self.scheduler.validation
         of_validation = None if validation is None else StreamReport(validation.ring.generation, 0, cursors[:4])
-        actions = self._take(self.scheduler.feeder_report(Peer(FEEDER), FeederReport(train, of_validation)))
-        self.left_out += [(action.batch, action.fatal) for action in bad(actions)]
-        self._take(self.scheduler.worker_joined(self._peer))
+        actions = self._take(self.scheduler.on_feeder_report(Peer(FEEDER), FeederReport(train, of_validation)))
+        self.left_out += [(action.batch, action.is_fatal) for action in bad(actions)]
+        self._take(self.scheduler.on_worker_joined(self._peer))
 
     def _take(self, actions: Sequence[Action]) -> Sequence[Action]:
         for action in actions:
@@ -57,13 +57,13 @@ class OneWorker:
 
     def raises(self, why: str = WHY) -> Sequence[Action]:
         """In the first batch that it has; and is back in its next life."""
-        actions = self._take(self.scheduler.worker_lost(self._peer, self.next.attempt, self.next.batch, why))
+        actions = self._take(self.scheduler.on_worker_lost(self._peer, self.next.attempt, self.next.batch, why))
         self._peer = Peer(WORKER, 0, self._peer.incarnation + 1)
-        return [*actions, *self._take(self.scheduler.worker_joined(self._peer))]
+        return [*actions, *self._take(self.scheduler.on_worker_joined(self._peer))]
 
     def finishes(self) -> Sequence[Action]:
         report = WorkerReport((AssignmentReport(self.next, (), outcomes=(Outcome((0.5,), ("",)),)),), Times())
-        return self._take(self.scheduler.worker_report(self._peer, report))
+        return self._take(self.scheduler.on_worker_report(self._peer, report))
 
 
 def rules(batches: int, *, stop: bool = False, validate_every: int = 0) -> Rules:
@@ -77,15 +77,15 @@ def bad(actions: Sequence[Action]) -> list[BadBatch]:
 def test_a_batch_is_bad_that_raises_in_a_second_life_or_that_three_die_of() -> None:
     blame = FaultTracker((0,))
     for number in range(DEADLY):
-        assert not blame.verdict("train", 4, 9)
-        blame.ended(DeathInBatch("train", 4, 9, WHY if number == 0 else ""))
-    assert not blame.verdict("train", 4, 9), "two deaths and one exception"
-    blame.ended(DeathInBatch("train", 4, 9, "KeyError: other"))
-    assert blame.verdict("train", 4, 9) == "it failed 2 times, in different processes: KeyError: other"
-    assert not blame.verdict("validate", 4, 9)
-    assert not blame.verdict("train", 4, 8)
-    blame.committed(4, (0,))
-    assert not blame.verdict("train", 4, 9), "forgotten with its step"
+        assert not blame.reason_unusable("train", 4, 9)
+        blame.add_death(DeathInBatch("train", 4, 9, WHY if number == 0 else ""))
+    assert not blame.reason_unusable("train", 4, 9), "two deaths and one exception"
+    blame.add_death(DeathInBatch("train", 4, 9, "KeyError: other"))
+    assert blame.reason_unusable("train", 4, 9) == "it failed 2 times, in different processes: KeyError: other"
+    assert not blame.reason_unusable("validate", 4, 9)
+    assert not blame.reason_unusable("train", 4, 8)
+    blame.end_step(4, (0,))
+    assert not blame.reason_unusable("train", 4, 9), "forgotten with its step"
 
 
 @pytest.mark.parametrize("stop", [True, False])
@@ -95,8 +95,8 @@ def test_a_batch_that_raises_is_tried_once_more_by_another_life(stop: bool) -> N
     assert not bad(worker.raises())
     assert worker.next.batch == 0
     (action,) = bad(worker.raises())
-    assert (action.batch, action.fatal) == (0, stop)
-    assert WHY in action.why
+    assert (action.batch, action.is_fatal) == (0, stop)
+    assert WHY in action.reason
 
 
 @pytest.mark.parametrize("stop", [True, False])
@@ -106,7 +106,7 @@ def test_what_a_dead_coordinator_knew_counts_on(stop: bool) -> None:
     worker = OneWorker(rules(2, stop=stop), deaths=[first])
     assert worker.next.batch == 0
     (action,) = bad(worker.raises())
-    assert (action.batch, action.fatal) == (0, stop)
+    assert (action.batch, action.is_fatal) == (0, stop)
     later = OneWorker(rules(2, stop=stop), deaths=[first, first])
     assert later.left_out == [(0, stop)]
 
@@ -114,9 +114,9 @@ def test_what_a_dead_coordinator_knew_counts_on(stop: bool) -> None:
 def test_a_validation_batch_that_raised_in_two_lives_of_the_coordinator_ends_the_run() -> None:
     deaths = [DeathInBatch("validate", 4, 1, WHY)] * RAISED
     scheduler = StepScheduler(rules(1, validate_every=4), 0, Cursor(0, 0, 0, 0), deaths=deaths)
-    (action,) = scheduler.begin()
+    (action,) = scheduler.start()
     assert isinstance(action, AbortRun)
-    assert action.why.startswith("validation batch 1 of version 4: it failed 2 times")
+    assert action.reason.startswith("validation batch 1 of version 4: it failed 2 times")
 
 
 def test_an_exception_that_does_not_come_again_changes_nothing() -> None:
@@ -132,7 +132,7 @@ def test_an_exception_that_does_not_come_again_changes_nothing() -> None:
 def test_if_every_batch_raises_the_run_gives_up_instead_of_leaving_all_out(batches: int) -> None:
     worker = OneWorker(rules(batches))
     left_out: list[BadBatch] = []
-    while not any(action.fatal for action in left_out):
+    while not any(action.is_fatal for action in left_out):
         for _ in range(RAISED):
             found = worker.raises()
         left_out += bad(found)
@@ -140,7 +140,7 @@ def test_if_every_batch_raises_the_run_gives_up_instead_of_leaving_all_out(batch
     assert len(left_out) == batches * -(-MAX_UNUSABLE_BATCHES // batches), (
         "whole steps, so that timing has no say in it"
     )
-    assert "no batch of the last steps could be used" in left_out[-1].why
+    assert "no batch of the last steps could be used" in left_out[-1].reason
 
 
 def test_a_batch_that_can_be_used_now_and_then_keeps_the_run_going() -> None:
@@ -148,7 +148,7 @@ def test_a_batch_that_can_be_used_now_and_then_keeps_the_run_going() -> None:
     for _ in range(2 * MAX_UNUSABLE_BATCHES):
         for _ in range(RAISED):
             found = worker.raises()
-        assert [action.fatal for action in bad(found)] == [False]
+        assert [action.is_fatal for action in bad(found)] == [False]
         worker.finishes()
 
 
@@ -171,4 +171,4 @@ def test_a_validation_batch_that_raises_twice_ends_the_run_for_it_can_not_be_lef
     assert worker.next.purpose == "validate"
     assert not [action for action in worker.raises() if isinstance(action, AbortRun)]
     (action,) = [action for action in worker.raises() if isinstance(action, AbortRun)]
-    assert action.why == f"validation batch 0 of version 0: it failed 2 times, in different processes: {WHY}"
+    assert action.reason == f"validation batch 0 of version 0: it failed 2 times, in different processes: {WHY}"

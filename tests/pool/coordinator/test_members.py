@@ -74,14 +74,14 @@ class Run:
         step = 0 if known.newest is None else known.newest.step
         start = replace(START, batch=step * batches)
         self.scheduler = StepScheduler(
-            of_run, step, start, known=known, plateaus=on_plateaus, frozen=frozen, unused=unused
+            of_run, step, start, validations=known, plateaus=on_plateaus, frozen=frozen, unused=unused
         )
         self.worker = Peer(WORKER)
         self.told: tuple[int, ...] = ()
         self.assigned: tuple[Assignment, ...] = ()
-        self.begun = self.scheduler.begin()
-        self.scheduler.feeder_joined(Peer(FEEDER))
-        self._note(self.scheduler.worker_joined(self.worker))
+        self.begun = self.scheduler.start()
+        self.scheduler.on_feeder_joined(Peer(FEEDER))
+        self._note(self.scheduler.on_worker_joined(self.worker))
         filled(self.scheduler, Peer(FEEDER), steps * batches)
         self._note(self.scheduler.resend_orders())
 
@@ -96,25 +96,25 @@ class Run:
         first, *rest = self.assigned
         self.assigned = tuple(rest)
         report = AssignmentReport(first, (), outcomes=(Outcome((float(first.batch), first.batch + 0.5), unsound),))
-        return self._note(self.scheduler.worker_report(self.worker, WorkerReport((report,), Times())))
+        return self._note(self.scheduler.on_worker_report(self.worker, WorkerReport((report,), Times())))
 
     def finish_group(self, unsound: Sequence[tuple[str, ...]]) -> list[Action]:
         """The first assignment; what is not finite in each of its batches."""
         outcomes = tuple(Outcome((0.5, 0.5), each) for each in unsound)
         report = AssignmentReport(self.assigned[0], (), outcomes=outcomes)
-        return self._note(self.scheduler.worker_report(self.worker, WorkerReport((report,), Times())))
+        return self._note(self.scheduler.on_worker_report(self.worker, WorkerReport((report,), Times())))
 
     def announce(self, buckets: tuple[int, ...]) -> list[Action]:
         """Of the first batch that is assigned."""
         report = AssignmentReport(self.assigned[0], buckets)
-        return self._note(self.scheduler.worker_report(self.worker, WorkerReport((report,), Times())))
+        return self._note(self.scheduler.on_worker_report(self.worker, WorkerReport((report,), Times())))
 
     def validate(self) -> list[Action]:
         """The three batches of a validation."""
         assert self.scheduler.validation is not None
         cursors = tuple(Cursor(i, 0, 0, i) for i in range(4))
         report = FeederReport(None, StreamReport(self.scheduler.validation.ring.generation, 0, cursors))
-        actions = self._note(self.scheduler.feeder_report(Peer(FEEDER), report))
+        actions = self._note(self.scheduler.on_feeder_report(Peer(FEEDER), report))
         for _ in range(3):
             self._note(self.scheduler.resend_orders())
             actions += self.finish()
@@ -122,7 +122,7 @@ class Run:
 
     def measured(self, version: int, *losses: float) -> list[Action]:
         """The numbers of a validation, one a member."""
-        return self._note(self.scheduler.measured([Validation(version, loss) for loss in losses]))
+        return self._note(self.scheduler.on_validation([Validation(version, loss) for loss in losses]))
 
 
 def found(kind: type[Kind], actions: Sequence[Action]) -> list[Kind]:
@@ -156,7 +156,7 @@ def test_a_bad_batch_freezes_its_member_and_the_worker_is_told() -> None:
     run = Run("stop")
     actions = run.finish(("the loss", ""))
     (bad,) = found(BadBatch, actions)
-    assert (bad.members, bad.fatal, bad.freezes) == ((0,), False, (0,))
+    assert (bad.members, bad.is_fatal, bad.frozen_members) == ((0,), False, (0,))
     assert found(Freeze, actions) == [Freeze(0, 0)]
     actions = run.finish(("the loss", ""))
     assert not found(BadBatch, actions), "it is reported once"
@@ -165,24 +165,24 @@ def test_a_bad_batch_freezes_its_member_and_the_worker_is_told() -> None:
     assert commit.losses == ((), (0.5, 1.5))
     assert run.told == (0,)
     (bad,) = found(BadBatch, run.finish(("", "a.weight")))
-    assert (bad.members, bad.fatal) == ((1,), True), "nobody else is trained"
+    assert (bad.members, bad.is_fatal) == ((1,), True), "nobody else is trained"
 
 
 def test_the_last_member_that_has_a_bad_batch_ends_the_run() -> None:
     run = Run("stop", frozen=(0,))
     (bad,) = found(BadBatch, run.finish(("", "a.weight")))
-    assert (bad.members, bad.fatal, bad.freezes) == ((1,), True, ())
+    assert (bad.members, bad.is_fatal, bad.frozen_members) == ((1,), True, ())
 
 
 def test_a_batch_is_left_out_for_its_member_alone_and_its_buffers_stay() -> None:
     run = Run("skip")
     actions = run.finish(("", "a.weight"))
     (bad,) = found(BadBatch, actions)
-    assert (bad.members, bad.fatal, bad.freezes) == ((1,), False, ())
+    assert (bad.members, bad.is_fatal, bad.frozen_members) == ((1,), False, ())
     taken = {action.member: action.source is not None for action in found(CopyBuffers, actions)}
     assert taken == {0: True, 1: False}
     actions = run.finish()
-    assert [(action.bucket, action.batches) for action in found(Update, actions)] == [(0, 2), (1, 1), (2, 1)]
+    assert [(action.bucket, action.num_batches) for action in found(Update, actions)] == [(0, 2), (1, 1), (2, 1)]
     (commit,) = found(Commit, actions)
     assert commit.losses == ((0.0, 1.0), (1.5,))
 
@@ -222,11 +222,11 @@ def test_a_member_that_can_use_no_batch_for_long_is_frozen(known: int) -> None:
 def test_what_kills_workers_is_left_out_for_all() -> None:
     run = Run("skip")
     for _ in range(2):
-        actions = run.scheduler.worker_lost(run.worker, run.assigned[0].attempt, run.assigned[0].batch, "ValueError")
+        actions = run.scheduler.on_worker_lost(run.worker, run.assigned[0].attempt, run.assigned[0].batch, "ValueError")
         run.worker = Peer(WORKER, 0, run.worker.incarnation + 1)
-        run._note(run.scheduler.worker_joined(run.worker))
+        run._note(run.scheduler.on_worker_joined(run.worker))
     (bad,) = found(BadBatch, actions)
-    assert (bad.batch, bad.members, bad.fatal) == (0, (), False)
+    assert (bad.batch, bad.members, bad.is_fatal) == (0, (), False)
     (commit,) = found(Commit, run.finish())
     assert commit.losses == ((1.0,), (1.5,))
 
@@ -267,7 +267,7 @@ def test_validations_that_get_no_better_reduce_the_rates_of_members_that_are_tra
     assert reduced == ReduceRates(1, {1: RULE})
     assert isinstance(validated, SaveValidation)
     assert validated.plateaus == (Plateau(), Plateau("loss", 1.0))
-    assert validated.known.newest == Validation(1, 1.0)
+    assert validated.validations.newest == Validation(1, 1.0)
 
 
 def test_a_successor_goes_on_from_what_was_known_of_plateaus() -> None:
@@ -291,7 +291,7 @@ def test_a_bad_batch_waits_for_what_follows_from_the_validation_of_its_version()
     actions = run.measured(1, 1.0, math.nan)
     assert [type(action) for action in actions[:4]] == [SaveValidation, Notify, Freeze, BadBatch]
     (bad,) = found(BadBatch, actions)
-    assert (bad.members, bad.fatal) == ((0,), True)
+    assert (bad.members, bad.is_fatal) == ((0,), True)
 
 
 def test_a_batch_that_is_wanted_by_nobody_any_more_gives_its_slot_back() -> None:
@@ -304,14 +304,14 @@ def test_a_batch_that_is_wanted_by_nobody_any_more_gives_its_slot_back() -> None
     run.validate()
     (commit,) = found(Commit, run.measured(1, 1.0, math.nan))
     assert commit.losses == ((), ())
-    assert list(run.scheduler._work) == [(2, 0)], "that of the next step"
+    assert list(run.scheduler._assigned) == [(2, 0)], "that of the next step"
 
 
 def test_a_batch_that_is_bad_for_several_members_is_told_once() -> None:
     run = Run("stop")
     (bad,) = found(BadBatch, run.finish(("the loss", "member.1.weight")))
-    assert (bad.members, bad.fatal, bad.freezes) == ((), True, ())
-    assert bad.why == "the loss, member.1.weight is not finite (worker 0)"
+    assert (bad.members, bad.is_fatal, bad.frozen_members) == ((), True, ())
+    assert bad.reason == "the loss, member.1.weight is not finite (worker 0)"
 
 
 def test_all_bad_batches_of_a_group_are_left_out_before_it_is_computed_again() -> None:

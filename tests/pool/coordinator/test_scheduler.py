@@ -72,16 +72,16 @@ def computed(assignment: Assignment, loss: float, unsound: str = "") -> WorkerRe
 
 def filled(scheduler: StepScheduler, feeder: Peer, count: int) -> None:
     cursors = tuple(Cursor(i, 0, 0, i) for i in range(count + 1))
-    scheduler.feeder_report(feeder, FeederReport(StreamReport(scheduler.train.generation, 0, cursors), None))
+    scheduler.on_feeder_report(feeder, FeederReport(StreamReport(scheduler.train.generation, 0, cursors), None))
 
 
 def with_two_workers(rules: Rules, batches: int) -> tuple[StepScheduler, Peer, Peer]:
     """Of a run that begins, with so many batches in the ring."""
     scheduler = StepScheduler(rules, 0, START)
     feeder, first, second = Peer(FEEDER), Peer(WORKER, 0), Peer(WORKER, 1)
-    scheduler.feeder_joined(feeder)
-    scheduler.worker_joined(first)
-    scheduler.worker_joined(second)
+    scheduler.on_feeder_joined(feeder)
+    scheduler.on_worker_joined(first)
+    scheduler.on_worker_joined(second)
     filled(scheduler, feeder, batches)
     return scheduler, first, second
 
@@ -99,9 +99,9 @@ def reductions_of(actions: list[Action]) -> list[Reduce]:
 def test_a_worker_gets_two_batches_at_most_and_none_beyond_the_next_step() -> None:
     scheduler = StepScheduler(rules(batches=1, slots=4), 0, START)
     feeder, worker = Peer(FEEDER), Peer(WORKER)
-    scheduler.feeder_joined(feeder)
+    scheduler.on_feeder_joined(feeder)
     filled(scheduler, feeder, 8)
-    actions = scheduler.worker_joined(worker)
+    actions = scheduler.on_worker_joined(worker)
     assert [a.batch for a in orders_of(actions, worker).assignments] == [0, 1]
 
 
@@ -110,15 +110,15 @@ def test_a_finished_batch_is_known_by_its_attempt_and_counts_once() -> None:
     (one,), (other,) = (orders_of(scheduler.resend_orders(), worker).assignments for worker in (first, second))
     stranger = Peer(WORKER, 0, 2)
     for peer, attempt in ((first, other.attempt), (first, 0), (stranger, one.attempt)):
-        assert scheduler.finished({peer: FinishedBatches(attempt, (0.5,), Times())}) == []
-    assert scheduler.finished({first: FinishedBatches(one.attempt, (0.5,), Times())}) == []
+        assert scheduler.on_finished({peer: FinishedBatches(attempt, (0.5,), Times())}) == []
+    assert scheduler.on_finished({first: FinishedBatches(one.attempt, (0.5,), Times())}) == []
     late = WorkerReport((AssignmentReport(one, (0,)),), Times())
-    assert scheduler.worker_report(first, late) == []  # it was sent before the batch was finished
+    assert scheduler.on_worker_report(first, late) == []  # it was sent before the batch was finished
     news = {
         first: FinishedBatches(one.attempt, (0.5,), Times()),
         second: FinishedBatches(other.attempt, (1.5,), Times()),
     }
-    commits = [action for action in scheduler.finished(news) if isinstance(action, Commit)]
+    commits = [action for action in scheduler.on_finished(news) if isinstance(action, Commit)]
     assert [commit.losses for commit in commits] == [((0.5, 1.5),)]
 
 
@@ -126,8 +126,8 @@ def test_who_has_finished_is_told_so_with_the_next_orders_only() -> None:
     """Till then it repeats what is known, once in half a second."""
     scheduler, first, second = with_two_workers(rules(batches=2, buckets=1, slots=4), 8)
     orders = {worker: orders_of(scheduler.resend_orders(), worker) for worker in (first, second)}
-    assert scheduler.finished({first: FinishedBatches(orders[first].assignments[0].attempt, (0.5,), Times())}) == []
-    actions = scheduler.finished({second: FinishedBatches(orders[second].assignments[0].attempt, (0.5,), Times())})
+    assert scheduler.on_finished({first: FinishedBatches(orders[first].assignments[0].attempt, (0.5,), Times())}) == []
+    actions = scheduler.on_finished({second: FinishedBatches(orders[second].assignments[0].attempt, (0.5,), Times())})
     for worker in (first, second):
         told = orders_of(actions, worker)
         assert told.version == 1
@@ -137,15 +137,15 @@ def test_who_has_finished_is_told_so_with_the_next_orders_only() -> None:
 def test_what_a_dead_worker_finished_is_kept_and_what_it_had_begun_is_given_away() -> None:
     scheduler, first, second = with_two_workers(rules(steps=1, batches=2, buckets=1), 3)
     done = orders_of(scheduler.resend_orders(), first).assignments[0]
-    scheduler.worker_report(first, computed(done, 0.5))
-    assert scheduler.worker_lost(first) == []  # batch 0 stays where it lies, batch 1 is the other's
-    lost = scheduler.worker_lost(second)
+    scheduler.on_worker_report(first, computed(done, 0.5))
+    assert scheduler.on_worker_lost(first) == []  # batch 0 stays where it lies, batch 1 is the other's
+    lost = scheduler.on_worker_lost(second)
     assert lost == []
     back = Peer(WORKER, 1, 2)
-    actions = scheduler.worker_joined(back)
+    actions = scheduler.on_worker_joined(back)
     again = orders_of(actions, back).assignments
     assert [a.batch for a in again] == [1]
-    actions = scheduler.worker_report(back, computed(again[0], 1.5))
+    actions = scheduler.on_worker_report(back, computed(again[0], 1.5))
     reductions = reductions_of(actions)
     assert [each.batches for each in reductions[0].contributions] == [(0,), (1,)]
     assert [each.group_index for each in reductions[0].contributions] == [0, 1]
@@ -159,14 +159,14 @@ def test_a_batch_that_a_dead_worker_had_goes_before_what_the_others_have_finishe
     (_, two), (one, three) = (orders_of(scheduler.resend_orders(), worker).assignments for worker in (first, second))
     assert (one.batch, two.batch, three.batch) == (1, 2, 3)
     for assignment in (one, three):
-        assert reductions_of(scheduler.worker_report(second, computed(assignment, 0.5))) == []
-    assert [a.batch for a in orders_of(scheduler.worker_lost(first), second).assignments] == [0]
+        assert reductions_of(scheduler.on_worker_report(second, computed(assignment, 0.5))) == []
+    assert [a.batch for a in orders_of(scheduler.on_worker_lost(first), second).assignments] == [0]
     done: list[Reduce] = []
     commits: list[Commit] = []
     for batch in (0, 2, 3):
         told = orders_of(scheduler.resend_orders(), second).assignments
         assert told[0].batch == batch
-        actions = scheduler.worker_report(second, computed(told[0], float(batch)))
+        actions = scheduler.on_worker_report(second, computed(told[0], float(batch)))
         done += reductions_of(actions)
         commits += [action for action in actions if isinstance(action, Commit)]
     assert [batch for reduction in done for each in reduction.contributions for batch in each.batches] == [0, 1, 2, 3]
@@ -176,12 +176,12 @@ def test_a_batch_that_a_dead_worker_had_goes_before_what_the_others_have_finishe
 def test_draining_finishes_the_step_that_was_begun_and_begins_no_other() -> None:
     scheduler = StepScheduler(rules(steps=9, batches=1, buckets=1), 0, START)
     feeder, worker = Peer(FEEDER), Peer(WORKER)
-    scheduler.feeder_joined(feeder)
-    scheduler.worker_joined(worker)
+    scheduler.on_feeder_joined(feeder)
+    scheduler.on_worker_joined(worker)
     filled(scheduler, feeder, 5)
     assignment = orders_of(scheduler.resend_orders(), worker).assignments[0]
     assert EndRun() not in scheduler.drain()
-    actions = scheduler.worker_report(worker, computed(assignment, 1.0))
+    actions = scheduler.on_worker_report(worker, computed(assignment, 1.0))
     assert any(isinstance(a, Commit) for a in actions)
     assert EndRun() in actions
     assert scheduler.step == 1
@@ -198,23 +198,23 @@ def ordered_feeder(actions: list[Action]) -> bool:
 
 def test_the_first_coordinator_orders_the_feeder_at_once() -> None:
     scheduler = StepScheduler(rules(), 0, START)
-    assert not ordered_feeder(scheduler.roster({Peer(WORKER, 0), Peer(WORKER, 1)}))
-    assert ordered_feeder(scheduler.feeder_joined(Peer(FEEDER)))
+    assert not ordered_feeder(scheduler.on_roster({Peer(WORKER, 0), Peer(WORKER, 1)}))
+    assert ordered_feeder(scheduler.on_feeder_joined(Peer(FEEDER)))
 
 
 def test_a_successor_orders_the_feeder_nothing_before_every_worker_has_spoken_or_is_dead() -> None:
     """I4: who has not spoken may still read a ring slot for the dead coordinator."""
     scheduler = StepScheduler(rules(), 0, START, incarnation=2)
     first, second, third = (Peer(WORKER, index) for index in range(3))
-    assert not ordered_feeder(scheduler.feeder_joined(Peer(FEEDER)))  # before it knows whom to wait for
-    assert not ordered_feeder(scheduler.roster({first, second, third}))
-    assert not ordered_feeder(scheduler.worker_joined(second))
-    assert not ordered_feeder(scheduler.worker_joined(first))
+    assert not ordered_feeder(scheduler.on_feeder_joined(Peer(FEEDER)))  # before it knows whom to wait for
+    assert not ordered_feeder(scheduler.on_roster({first, second, third}))
+    assert not ordered_feeder(scheduler.on_worker_joined(second))
+    assert not ordered_feeder(scheduler.on_worker_joined(first))
     assert not ordered_feeder(scheduler.resend_orders())
-    assert not ordered_feeder(scheduler.worker_lost(second))
-    assert ordered_feeder(scheduler.roster({first}))  # the third is dead and never spoke
+    assert not ordered_feeder(scheduler.on_worker_lost(second))
+    assert ordered_feeder(scheduler.on_roster({first}))  # the third is dead and never spoke
     assert not ordered_feeder(
-        scheduler.roster({first, Peer(WORKER, 1, 2)})
+        scheduler.on_roster({first, Peer(WORKER, 1, 2)})
     )  # said already; a new life holds nothing old
 
 
@@ -224,17 +224,17 @@ def test_attempts_of_an_earlier_coordinator_are_nobodys_now() -> None:
     of_lives = []
     for incarnation in (1, 2):
         scheduler = StepScheduler(rules(), 0, START, incarnation=incarnation)
-        scheduler.roster(set())
-        scheduler.feeder_joined(feeder)
+        scheduler.on_roster(set())
+        scheduler.on_feeder_joined(feeder)
         filled(scheduler, feeder, 1)
-        of_lives.append({a.attempt for a in orders_of(scheduler.worker_joined(worker), worker).assignments})
+        of_lives.append({a.attempt for a in orders_of(scheduler.on_worker_joined(worker), worker).assignments})
     assert all(of_lives)
     assert of_lives[0].isdisjoint(of_lives[1])
 
 
 def finished(scheduler: StepScheduler, peer: Peer, batch: int, unsound: str = "") -> list[Action]:
     assignment = next(a for a in orders_of(scheduler.resend_orders(), peer).assignments if a.batch == batch)
-    return scheduler.worker_report(
+    return scheduler.on_worker_report(
         peer,
         computed(assignment, float(batch), unsound),
     )
@@ -248,13 +248,13 @@ def test_batches_to_be_computed_again_come_before_those_of_the_next_step() -> No
     """Else these keep the places that those need, and wait for a step that can't end."""
     scheduler = StepScheduler(rules(batches=5, buckets=1, slots=3), 0, START)
     feeder, first, second = Peer(FEEDER), Peer(WORKER, 0), Peer(WORKER, 1)
-    scheduler.feeder_joined(feeder)
-    scheduler.worker_joined(first)
+    scheduler.on_feeder_joined(feeder)
+    scheduler.on_worker_joined(first)
     filled(scheduler, feeder, 10)
     for batch in range(3):
         finished(scheduler, first, batch)
     assert held(scheduler, first) == [3, 4]  # 0 and 1 are in the sum, and their slots were needed
-    scheduler.worker_joined(second)
+    scheduler.on_worker_joined(second)
     assert held(scheduler, second) == [5, 6]
     actions = finished(scheduler, first, 3, "the loss")
     assert [a.batch for a in actions if isinstance(a, BadBatch)] == [3]
@@ -272,12 +272,12 @@ def test_a_bucket_is_stepped_before_the_batch_ends_only_if_no_batch_can_be_left_
 ) -> None:
     scheduler = StepScheduler(rules(batches=1, on_bad_batch=on_bad_batch), 0, START)
     feeder, worker = Peer(FEEDER), Peer(WORKER)
-    scheduler.feeder_joined(feeder)
-    scheduler.worker_joined(worker)
+    scheduler.on_feeder_joined(feeder)
+    scheduler.on_worker_joined(worker)
     filled(scheduler, feeder, 1)
     assignment = orders_of(scheduler.resend_orders(), worker).assignments[0]
     report = AssignmentReport(assignment, (0,))
-    actions = scheduler.worker_report(worker, WorkerReport((report,), Times()))
+    actions = scheduler.on_worker_report(worker, WorkerReport((report,), Times()))
     assert [reduction.bucket for reduction in reductions_of(actions)] == [0]
     assert [a.bucket for a in actions if isinstance(a, Update)] == ([0] if at_once else [])
     actions = finished(scheduler, worker, 0)
@@ -289,11 +289,11 @@ def test_a_bucket_is_stepped_before_the_batch_ends_only_if_no_batch_can_be_left_
 def test_a_batch_that_ends_the_run_ends_its_step_too() -> None:
     scheduler = StepScheduler(rules(batches=1, on_bad_batch="stop"), 0, START)
     feeder, worker = Peer(FEEDER), Peer(WORKER)
-    scheduler.feeder_joined(feeder)
-    scheduler.worker_joined(worker)
+    scheduler.on_feeder_joined(feeder)
+    scheduler.on_worker_joined(worker)
     filled(scheduler, feeder, 2)
     actions = finished(scheduler, worker, 0, "the loss")
-    assert [a.fatal for a in actions if isinstance(a, BadBatch)] == [True]
+    assert [a.is_fatal for a in actions if isinstance(a, BadBatch)] == [True]
     assert not [a for a in actions if isinstance(a, Commit | Reduce | Update)]
 
 
@@ -301,43 +301,43 @@ def test_a_batch_that_was_taken_back_keeps_its_ring_slot_until_its_worker_has_le
     """I4: the worker may be preparing it, which reads the slot."""
     crew = WorkerPool(2, successor=False)
     peer = Peer(WORKER)
-    crew.join(peer)
+    crew.add(peer)
     worker = crew.find(peer)
     assert worker is not None
     assignment = Assignment("train", 1, (2,), 0, 7)
     crew.assign(worker, assignment)
-    (first,) = crew.orders(0)
+    (first,) = crew.pop_changed_orders(0)
     assert (first.orders.number, first.orders.wants_answer) == (1, False)
     crew.take_back(0, assignment)
-    assert crew.first_read(10) == 2
-    (second,) = crew.orders(0)
+    assert crew.first_batch_in_use(10) == 2
+    (second,) = crew.pop_changed_orders(0)
     assert (second.orders.number, second.orders.wants_answer) == (2, True)
-    crew.settled(worker, 1)
+    crew.confirm_revoked(worker, 1)
     crew.resend_orders()
-    assert [action.orders.wants_answer for action in crew.orders(0)] == [True]
-    assert crew.first_read(10) == 2
-    crew.settled(worker, 2)
+    assert [action.orders.wants_answer for action in crew.pop_changed_orders(0)] == [True]
+    assert crew.first_batch_in_use(10) == 2
+    crew.confirm_revoked(worker, 2)
     crew.resend_orders()
-    assert [action.orders.wants_answer for action in crew.orders(0)] == [False]
-    assert crew.first_read(10) == 10
+    assert [action.orders.wants_answer for action in crew.pop_changed_orders(0)] == [False]
+    assert crew.first_batch_in_use(10) == 10
 
 
 def test_a_batch_that_kills_who_prepares_it_is_left_out_when_its_step_comes() -> None:
     scheduler = StepScheduler(rules(batches=1, buckets=1), 0, START)
     feeder = Peer(FEEDER)
     alive = {index: Peer(WORKER, index) for index in range(2)}
-    scheduler.feeder_joined(feeder)
+    scheduler.on_feeder_joined(feeder)
     for peer in alive.values():
-        scheduler.worker_joined(peer)
+        scheduler.on_worker_joined(peer)
     filled(scheduler, feeder, 4)
     for _ in range(3):
         actions = scheduler.resend_orders()
         peer, attempt = next(
             (peer, a.attempt) for peer in alive.values() for a in orders_of(actions, peer).assignments if a.batch == 1
         )
-        assert not [a for a in scheduler.worker_lost(peer, attempt, 1) if isinstance(a, BadBatch)]
+        assert not [a for a in scheduler.on_worker_lost(peer, attempt, 1) if isinstance(a, BadBatch)]
         alive[peer.index] = Peer(WORKER, peer.index, peer.incarnation + 1)
-        scheduler.worker_joined(alive[peer.index])
+        scheduler.on_worker_joined(alive[peer.index])
     holder = next(peer for peer in alive.values() if 0 in held(scheduler, peer))
     assert not any(1 in held(scheduler, peer) for peer in alive.values())
     actions = finished(scheduler, holder, 0)
@@ -350,11 +350,11 @@ def validate(scheduler: StepScheduler, worker: Peer) -> list[Action]:
     assert scheduler.validation is not None
     cursors = tuple(Cursor(i, 0, 0, i) for i in range(4))
     report = StreamReport(scheduler.validation.ring.generation, 0, cursors)
-    actions += scheduler.feeder_report(feeder, FeederReport(None, report))
+    actions += scheduler.on_feeder_report(feeder, FeederReport(None, report))
     for batch in range(3):
         assignments = orders_of(scheduler.resend_orders(), worker).assignments
         (assignment,) = [each for each in assignments if each.purpose == "validate" and each.batch == batch]
-        actions += scheduler.finished({worker: FinishedBatches(assignment.attempt, (float(batch),), Times())})
+        actions += scheduler.on_finished({worker: FinishedBatches(assignment.attempt, (float(batch),), Times())})
     return actions
 
 
@@ -363,14 +363,14 @@ def test_the_step_after_a_validation_waits_for_what_follows_from_its_result(stop
     of_run = replace(rules(batches=1, buckets=1, validate_every=1), collects=True, early_stopping=1)
     scheduler = StepScheduler(of_run, 1, Cursor(1, 0, 0, 1))
     feeder, worker = Peer(FEEDER), Peer(WORKER)
-    scheduler.feeder_joined(feeder)
-    scheduler.worker_joined(worker)
+    scheduler.on_feeder_joined(feeder)
+    scheduler.on_worker_joined(worker)
     filled(scheduler, feeder, 3)
     actions = validate(scheduler, worker)
     assert [a for a in actions if isinstance(a, CollectArrays)] == [CollectArrays(batch, 0) for batch in range(3)]
     assert [a for a in actions if isinstance(a, FinishValidation)] == [FinishValidation(1, (1.0,))]
     assert not orders_of(scheduler.resend_orders(), worker).assignments
-    actions = scheduler.measured([Validation(1, math.nan if stop else 1.0)])
+    actions = scheduler.on_validation([Validation(1, math.nan if stop else 1.0)])
     told = "stopped early at step 1: loss was finite in none of 1 validation (train.early_stopping = 1)"
     assert ([EndRun(), Notify(told)] == [a for a in reversed(actions) if isinstance(a, EndRun | Notify)]) == stop
     assert bool(orders_of(scheduler.resend_orders(), worker).assignments) != stop
@@ -380,8 +380,8 @@ def test_a_run_that_has_stopped_early_ends_without_a_step() -> None:
     best = Validation(2, 1.0)
     known = Validations(Validation(4, 2.0), best, best, since=1)
     of_run = replace(rules(validate_every=2), early_stopping=1)
-    scheduler = StepScheduler(of_run, 4, Cursor(8, 0, 0, 8), incarnation=2, known=known)
-    assert [type(action) for action in scheduler.begin()] == [Notify]
-    actions = scheduler.worker_joined(Peer(WORKER))
+    scheduler = StepScheduler(of_run, 4, Cursor(8, 0, 0, 8), incarnation=2, validations=known)
+    assert [type(action) for action in scheduler.start()] == [Notify]
+    actions = scheduler.on_worker_joined(Peer(WORKER))
     assert EndRun() in actions
     assert not orders_of(scheduler.resend_orders(), Peer(WORKER)).assignments

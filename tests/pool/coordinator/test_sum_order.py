@@ -113,14 +113,14 @@ class Step:
             else:
                 self.book.losses[batch] = (0.0,)
             self.advance()
-        assert self.book.complete
+        assert self.book.is_complete
         if self.steps.whole is not None:
             self.steps.whole.step(0)
 
     def advance(self) -> None:
-        for action in self.book.advance(self.work.get, starved=self.draw.random() < 0.7):
+        for action in self.book.advance(self.work.get, out_of_slots=self.draw.random() < 0.7):
             if isinstance(action, Reduce):
-                self.parts += not action.last
+                self.parts += not action.is_last
                 self.steps.buckets[action.bucket].reduce(action)
             elif isinstance(action, Update):
                 self.steps.buckets[action.bucket].update(action)
@@ -180,7 +180,7 @@ def test_a_step_without_batches_leaves_the_weights_though_the_one_before_had_som
     step.run(set())
     assert any(tensor.any() for tensor in step.exchange.weights(1))
     for b, bucket in enumerate(step.steps.buckets):
-        bucket.update(Update(0, b, batches=0, reduction=None))
+        bucket.update(Update(0, b, num_batches=0, reduction=None))
     if step.steps.whole is not None:
         step.steps.whole.step(0)
     for old, new in zip(step.exchange.weights(0), step.exchange.weights(1), strict=True):

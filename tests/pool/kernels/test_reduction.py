@@ -73,7 +73,7 @@ def test_fold_adds_along_the_tree(size: int, count: int, scale: float) -> None:
     wanted = scaled(tree(sources), scale)
     for threads in (1, 3):
         result = np.full(size, 0.5, np.float32)
-        _native.fold(result, sources, scale=scale, threads=threads)
+        _native.reduce(result, sources, scale=scale, threads=threads)
         assert bits(result) == bits(wanted)
 
 
@@ -84,8 +84,8 @@ def test_a_place_that_is_empty_changes_nothing_elsewhere(places: set[int], seed:
     tables = row_sources(len(chosen), 9, 5, 3, 20, seed)
     at: dict[int, Floats] = dict(zip(chosen, sources, strict=True))
     out, table = np.empty(37, np.float32), np.empty((9, 5), np.float32)
-    _native.fold(out, sources, places=chosen)
-    _native.fold_rows(table, tables, places=chosen, first_row=3)
+    _native.reduce(out, sources, leaves=chosen)
+    _native.reduce_rows(table, tables, leaves=chosen, first_row=3)
     assert bits(out) == bits(scaled(tree([at.get(place) for place in range(64)]), 1.0))
     for r in range(9):
         rows = {place: rows[r] for place, (rows, touched) in zip(chosen, tables, strict=True) if r + 3 in touched}
@@ -97,7 +97,7 @@ def test_the_last_place_there_is_can_be_taken() -> None:
     places = [*range(31), 1 << 31, (1 << 32) - 1]
     sources = random_sources(len(places), 3)
     out = np.empty(3, np.float32)
-    _native.fold(out, sources, places=places)
+    _native.reduce(out, sources, leaves=places)
     left, right = tree(sources[:31]), sources[31] + sources[32]
     assert left is not None
     assert bits(out) == bits(left + right)
@@ -107,13 +107,13 @@ def test_the_last_place_there_is_can_be_taken() -> None:
 def test_fold_of_one_source_is_a_copy_to_the_bit() -> None:
     source = np.array([-0.0, 0.0, 1e-42, np.inf], np.float32)
     out = np.empty_like(source)
-    _native.fold(out, [source])
+    _native.reduce(out, [source])
     assert bits(out) == bits(source)
 
 
 def test_fold_of_nothing_is_zeros() -> None:
     out = np.full(5, 3, np.float32)
-    _native.fold(out, [])
+    _native.reduce(out, [])
     assert (out == 0).all()
 
 
@@ -121,7 +121,7 @@ def test_fold_may_write_into_one_of_its_sources() -> None:
     for mine in range(3):
         sources = random_sources(3, 300)
         wanted = scaled(tree(sources), 1.0)
-        _native.fold(sources[mine], sources)
+        _native.reduce(sources[mine], sources)
         assert bits(sources[mine]) == bits(wanted)
 
 
@@ -130,15 +130,15 @@ def test_a_node_may_be_summed_before_the_rest_and_in_place(seed: int, scale: flo
     sources = random_sources(7, 70, seed)
     tables = row_sources(7, 9, 5, 3, 20, seed)
     whole, whole_table = np.empty(70, np.float32), np.empty((9, 5), np.float32)
-    _native.fold(whole, sources, scale=scale)
-    _native.fold_rows(whole_table, tables, scale=scale, first_row=3)
+    _native.reduce(whole, sources, scale=scale)
+    _native.reduce_rows(whole_table, tables, scale=scale, first_row=3)
     node, table = sources[0], tables[0][0]
     touched = np.unique(np.concatenate([touched for _, touched in tables[:cut]]))
-    _native.fold(node, sources[:cut])
-    _native.fold_rows(table, tables[:cut], first_row=3, touched_only=True)
+    _native.reduce(node, sources[:cut])
+    _native.reduce_rows(table, tables[:cut], first_row=3, touched_only=True)
     places = [0, *range(cut, 7)]
-    _native.fold(node, [node, *sources[cut:]], places=places, scale=scale)
-    _native.fold_rows(table, [(table, touched), *tables[cut:]], places=places, first_row=3, scale=scale)
+    _native.reduce(node, [node, *sources[cut:]], leaves=places, scale=scale)
+    _native.reduce_rows(table, [(table, touched), *tables[cut:]], leaves=places, first_row=3, scale=scale)
     assert bits(node) == bits(whole)
     assert bits(table) == bits(whole_table)
 
@@ -153,7 +153,7 @@ def test_fold_of_rows_equals_the_dense_fold_with_zeros(columns: int, scale: floa
         wanted = scaled(tree([dense(source, first_row) for source in sources]), scale)
         for threads in (1, 2, 3):
             result = np.full((rows, columns), np.nan, np.float32)
-            _native.fold_rows(result, sources, scale=scale, first_row=first_row, threads=threads)
+            _native.reduce_rows(result, sources, scale=scale, first_row=first_row, threads=threads)
             assert bits(result) == bits(wanted)
 
 
@@ -163,16 +163,16 @@ def test_large_folds_of_rows_past_the_caches_are_complete() -> None:
     result = np.full((5008 * 128 + 16), np.nan, np.float32)
     skip = -result.ctypes.data // 4 % 16  # to a cache line
     table = result[skip : skip + 5000 * 128].reshape(5000, 128)
-    _native.fold_rows(table, sources, threads=2)
+    _native.reduce_rows(table, sources, threads=2)
     assert bits(table) == bits(dense(sources[0], 0) + dense(sources[1], 0))
 
 
 def test_rows_touched_by_none_become_zeros_or_stay() -> None:
     nothing: RowSource = (np.full((4, 3), np.nan, np.float32), np.array([], np.uint16))
     out = np.full((4, 3), 2, np.float32)
-    _native.fold_rows(out, [nothing], touched_only=True, scale=0.5)
+    _native.reduce_rows(out, [nothing], touched_only=True, scale=0.5)
     assert (out == 2).all()
-    _native.fold_rows(out, [nothing])
+    _native.reduce_rows(out, [nothing])
     assert (out == 0).all()
 
 
@@ -181,36 +181,36 @@ def test_a_row_of_minus_zeros_is_zeros() -> None:
     rows: RowSource = (np.full((1, 3), -0.0, np.float32), np.array([0], np.uint16))
     for count in (1, 2, 3):
         out = np.ones((1, 3), np.float32)
-        _native.fold_rows(out, [rows] * count)
+        _native.reduce_rows(out, [rows] * count)
         assert bits(out) == bits(np.zeros((1, 3), np.float32))
 
 
 def test_fold_refuses_what_does_not_fit() -> None:
     out = np.zeros(4, np.float32)
     with pytest.raises(ValueError, match="source 1 has 3 numbers, must have 4"):
-        _native.fold(out, [out, np.zeros(3, np.float32)])
+        _native.reduce(out, [out, np.zeros(3, np.float32)])
     with pytest.raises(ValueError, match="source 0 must be float32 or bfloat16"):
-        _native.fold(out, [np.zeros(4)])
-    with pytest.raises(ValueError, match="there are 1 places for 2 sources"):
-        _native.fold(out, [out, out], places=[0])
-    with pytest.raises(ValueError, match="place 1 is 3 after 3: places must ascend"):
-        _native.fold(out, [out, out], places=[3, 3])
+        _native.reduce(out, [np.zeros(4)])
+    with pytest.raises(ValueError, match="there are 1 leaves for 2 sources"):
+        _native.reduce(out, [out, out], leaves=[0])
+    with pytest.raises(ValueError, match="leaf 1 is 3 after 3: leaves must ascend"):
+        _native.reduce(out, [out, out], leaves=[3, 3])
     with pytest.raises(ValueError, match="threads must be 1 to 1024, not 0"):
-        _native.fold(out, [out], threads=0)
+        _native.reduce(out, [out], threads=0)
     square = np.zeros((2, 2), np.float32)
     with pytest.raises(ValueError, match="source 0 is not contiguous"):
-        _native.fold(square, [np.arange(8, dtype=np.float32).reshape(2, 4)[:, ::2]])
+        _native.reduce(square, [np.arange(8, dtype=np.float32).reshape(2, 4)[:, ::2]])
     with pytest.raises(ValueError, match="out is not contiguous"):
-        _native.fold(np.zeros((2, 4), np.float32)[:, ::2], [square])
+        _native.reduce(np.zeros((2, 4), np.float32)[:, ::2], [square])
 
 
 def test_fold_adds_arrays_of_any_shape_along_their_memory() -> None:
     source = np.arange(24, dtype=np.float32)
     out = np.zeros((2, 3, 4), np.float32)
-    _native.fold(out, [source.reshape(2, 3, 4), source], scale=0.5)
+    _native.reduce(out, [source.reshape(2, 3, 4), source], scale=0.5)
     assert bits(out) == bits(source)
     number = np.zeros((), np.float32)
-    _native.fold(number, [np.ones((), np.float32)])
+    _native.reduce(number, [np.ones((), np.float32)])
     assert number == 1
 
 
@@ -218,11 +218,11 @@ def test_fold_of_rows_refuses_what_does_not_fit() -> None:
     out = np.zeros((4, 3), np.float32)
     touched = np.array([1, 2], np.uint16)
     with pytest.raises(ValueError, match=r"source 0 is \[3, 3\], but out is \[4, 3\]"):
-        _native.fold_rows(out, [(np.zeros((3, 3), np.float32), touched)])
+        _native.reduce_rows(out, [(np.zeros((3, 3), np.float32), touched)])
     with pytest.raises(ValueError, match="touched of source 1 is not strictly ascending"):
-        _native.fold_rows(out, [(out, touched), (out, touched[::-1].copy())])
+        _native.reduce_rows(out, [(out, touched), (out, touched[::-1].copy())])
     with pytest.raises(ValueError, match="touched of source 0 must be uint16 or uint32"):
-        _native.fold_rows(out, [(out, touched.astype(np.int64))])
+        _native.reduce_rows(out, [(out, touched.astype(np.int64))])
 
 
 @pytest.mark.usefixtures("simd_level")
@@ -257,7 +257,7 @@ def test_touched_rows_one_after_the_other_are_added_as_where_they_belong(first_r
     found = []
     for all_of_them in (sources, mixed):
         out = np.full((rows, columns), 9.0, np.float32)
-        _native.fold_rows(out, all_of_them, scale=0.5, first_row=first_row, touched_only=touched_only, threads=3)
+        _native.reduce_rows(out, all_of_them, scale=0.5, first_row=first_row, touched_only=touched_only, threads=3)
         found.append(out)
     np.testing.assert_array_equal(found[0].view(np.uint32), found[1].view(np.uint32))
 
@@ -276,8 +276,8 @@ def test_sources_of_bfloat16_are_added_up_as_their_float32(which: set[int]) -> N
         for size in (1, 15, 129, 5000):
             narrow, wide = narrowed(random_sources(count, size, size), which)
             found, wanted = np.empty(size, np.float32), np.empty(size, np.float32)
-            _native.fold(found, narrow, scale=1 / 3, threads=2)
-            _native.fold(wanted, wide, scale=1 / 3)
+            _native.reduce(found, narrow, scale=1 / 3, threads=2)
+            _native.reduce(wanted, wide, scale=1 / 3)
             assert bits(found) == bits(wanted)
     for columns in (1, 24, 130):
         tables = row_sources(5, 40, columns, 7, 60, seed=columns)
@@ -287,15 +287,15 @@ def test_sources_of_bfloat16_are_added_up_as_their_float32(which: set[int]) -> N
             for touched_only in (False, True):
                 table, expected = (np.full((40, columns), 9.0, np.float32) for _ in range(2))
                 settings: dict[str, Any] = {"scale": 0.5, "first_row": 7, "touched_only": touched_only, "threads": 2}
-                _native.fold_rows(table, list(zip(narrow, lists, strict=True)), **settings)
-                _native.fold_rows(expected, list(zip(wide, lists, strict=True)), **settings)
+                _native.reduce_rows(table, list(zip(narrow, lists, strict=True)), **settings)
+                _native.reduce_rows(expected, list(zip(wide, lists, strict=True)), **settings)
                 assert bits(table) == bits(expected)
 
 
 def test_a_compact_source_has_a_row_for_each_that_is_touched() -> None:
     gradient, touched = np.ones((3, 4), np.float32), np.array([1, 2], np.uint16)
     with pytest.raises(ValueError, match=r"source 0 is \[3, 4\], but out is \[8, 4\], of which 2 are touched"):
-        _native.fold_rows(np.zeros((8, 4), np.float32), [(gradient, touched)])
+        _native.reduce_rows(np.zeros((8, 4), np.float32), [(gradient, touched)])
 
 
 def compact(source: RowSource, first_row: int) -> RowSource:

@@ -47,7 +47,7 @@ def bits(*tensors: Tensor) -> list[bytes]:
 def test_sums(places: list[int], scale: float) -> None:
     gradients = [numbers(1000, seed=place) for place in places]
     wanted, found = torch.empty(1000), torch.empty(1000)
-    _native.fold(wanted, gradients, places=places, scale=scale, threads=1)
+    _native.reduce(wanted, gradients, leaves=places, scale=scale, threads=1)
     addends = [Addend(place, gradient, None) for place, gradient in zip(places, gradients, strict=True)]
     reduce_by_torch(found, Reduction(addends, scale))
     assert bits(found) == bits(wanted)
@@ -59,7 +59,9 @@ def test_sums_of_rows(places: list[int], touched_only: bool) -> None:
     addends = rows_of(places)
     wanted, found = torch.full((ROWS, COLUMNS), 7.0), torch.full((ROWS, COLUMNS), 7.0)
     sources = [(each.gradient, each.touched) for each in addends if each.touched is not None]
-    _native.fold_rows(wanted, sources, places=places, scale=0.5, first_row=FIRST, touched_only=touched_only, threads=1)
+    _native.reduce_rows(
+        wanted, sources, leaves=places, scale=0.5, first_row=FIRST, touched_only=touched_only, threads=1
+    )
     reduce_by_torch(found, Reduction(addends, 0.5, FIRST, touched_only))
     assert bits(found) == bits(wanted)
 

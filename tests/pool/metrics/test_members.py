@@ -42,4 +42,4 @@ def test_members_are_named_in_few_words(members: Sequence[int], said: str) -> No
     ],
 )
 def test_what_follows_from_a_bad_batch_is_said(members: tuple[int, ...], freezes: tuple[int, ...], said: str) -> None:
-    assert _consequence(BadBatch(2, 8, "", Cursor(), fatal=False, members=members, freezes=freezes)) == said
+    assert _consequence(BadBatch(2, 8, "", Cursor(), is_fatal=False, members=members, frozen_members=freezes)) == said

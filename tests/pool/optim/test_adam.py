@@ -162,7 +162,7 @@ def test_one_pass_has_the_bits_of_a_fold_and_a_step(kind: Kind, threads: int, co
         sources = gradients((size,), count, seed)
         one_pass.reduce_and_step(whole, old, addends(sources), scale=scale)
         old = whole.detach().clone()
-        _native.fold(total, sources, scale=scale)
+        _native.reduce(total, sources, scale=scale)
         parts.grad = total
         two.step()
     assert torch.equal(whole, parts)
@@ -190,7 +190,7 @@ def test_of_a_table_only_rows_that_a_batch_touched_are_read(kind: Kind, threads:
             source[missing] = torch.nan
         one_pass.reduce_and_step(whole, old, addends(sources, touched), first_row=first_row, scale=0.5)
         old = whole.detach().clone()
-        _native.fold_rows(total, list(zip(sources, touched, strict=True)), first_row=first_row, scale=0.5)
+        _native.reduce_rows(total, list(zip(sources, touched, strict=True)), first_row=first_row, scale=0.5)
         parts.grad = total
         two.step()
     assert torch.equal(whole, parts)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from loader.stream.interface import Cursor
 from loader.stream.left_out import LeftOut
 from pool.config.ensemble import MOST_LOSSES, MOST_MEMBERS
-from pool.coordinator.scheduler.worker_pool import IN_FLIGHT
+from pool.coordinator.scheduler.worker_pool import MAX_ASSIGNMENTS
 from pool.errors import ProtocolError
 from pool.machines.place import MOST_BATCHES, MOST_NUMBERS
 from pool.metrics.feature_uses import UntrainedShare
@@ -119,8 +119,8 @@ def test_the_largest_groups_that_the_config_allows_fit_in_orders_and_reports() -
     assignment = m.Assignment("train", 1 << 40, tuple(batches), 1, 1 << 40, left_out=left_out)
     names = tuple(f"member.{member}.{'layers.' * 10}weight" for member in range(members))
     outcomes = (m.Outcome((float("nan"),) * members, names),) * len(batches)
-    report = m.WorkerReport((m.AssignmentReport(assignment, (), (), outcomes),) * IN_FLIGHT, m.Times())
-    orders = m.WorkerOrders(1 << 40, (assignment,) * IN_FLIGHT)
+    report = m.WorkerReport((m.AssignmentReport(assignment, (), (), outcomes),) * MAX_ASSIGNMENTS, m.Times())
+    orders = m.WorkerOrders(1 << 40, (assignment,) * MAX_ASSIGNMENTS)
     for message in (report, orders):
         assert type(decode(encode(Envelope(ME, YOU, 1, message))).message) is type(message)
 

@@ -138,7 +138,7 @@ class SimCoordinator(Process):
             saved.step,
             saved.cursor,
             incarnation=peer.incarnation,
-            known=saved.validations,
+            validations=saved.validations,
             plateaus=saved.plateaus,
             frozen=self._frozen,
             unused=saved.unused,
@@ -158,7 +158,7 @@ class SimCoordinator(Process):
             self.world.memory.begin_version(self._version, self._to_restore)
             for member in sorted(self._frozen):
                 self.world.memory.freeze(self._version, member)
-            self._todo += self.scheduler.begin()
+            self._todo += self.scheduler.start()
             self._shortcut.publish(self._version)
             self._to_restore = None
         elif self._todo:
@@ -176,7 +176,7 @@ class SimCoordinator(Process):
         elif self._hear_supervisor() or self._hear_others():
             pass
         elif self._inbox.joined and self.world.chance() < BELL_HEARD:
-            self._todo += self._inbox.bell()
+            self._todo += self._inbox.handle_signal()
         elif self._inbox.alive:
             envelope = self.world.network.receive(self.peer.place, from_supervisor=False)
             if envelope is None:
@@ -184,7 +184,7 @@ class SimCoordinator(Process):
             if self._from_others.refusal(envelope):
                 self.world.seen["message to the coordinator refused"] += 1
             else:
-                self._todo += self._inbox.message(envelope.sender, envelope.message)
+                self._todo += self._inbox.handle_message(envelope.sender, envelope.message)
 
     def _hear_supervisor(self) -> bool:
         """Takes one message; whether there was one."""
@@ -194,7 +194,7 @@ class SimCoordinator(Process):
         if not self._from_supervisor.refusal(envelope):
             assert isinstance(envelope.message, Roster)
             self._others.finished = {each.machine for each in envelope.message.machines if each.finished}
-            self._todo += self._inbox.roster(envelope.message)
+            self._todo += self._inbox.handle_roster(envelope.message)
             self._from_others.set_alive(self._inbox.alive)
         return True
 
@@ -258,12 +258,12 @@ class SimCoordinator(Process):
         if action.machine is None:
             self.world.memory.check_batch("train", action.batch)  # it is kept for its user
         self.world.history.left_out(self.peer, action)
-        if action.fatal and self.world.cluster is not None:
+        if action.is_fatal and self.world.cluster is not None:
             self.world.cluster.ended = True
-        self.world.seen["stopped by a bad batch" if action.fatal else "batch left out"] += 1
-        if action.members and not action.freezes:
+        self.world.seen["stopped by a bad batch" if action.is_fatal else "batch left out"] += 1
+        if action.members and not action.frozen_members:
             self.world.seen["batch left out for one member"] += 1
-        self.world.ended |= action.fatal
+        self.world.ended |= action.is_fatal
 
     def collect(self, action: CollectArrays) -> None:
         self._collected[action.batch] = self.world.memory.collected(action.worker, action.batch)
@@ -274,7 +274,7 @@ class SimCoordinator(Process):
         values = [metric([of_members[m] for of_members in arrays]) if collects else math.nan for m in members]
         self._collected.clear()
         self.world.history.measured(action, self.world.memory.weights(self._version), values)
-        self._todo += self.scheduler.measured(
+        self._todo += self.scheduler.on_validation(
             [Validation(action.version, action.losses[m], {GOAL.metric: values[m]}) for m in members]
         )
 
@@ -285,11 +285,11 @@ class SimCoordinator(Process):
         self.world.seen["learning rate reduced"] += 1
 
     def validated(self, action: SaveValidation) -> None:
-        self._validations, self._plateaus = action.known, action.plateaus
+        self._validations, self._plateaus = action.validations, action.plateaus
         if self._to_save is not None:
             reductions = tuple(self._reductions)
             self.world.save(
-                replace(self._to_save, validations=action.known, plateaus=action.plateaus, reductions=reductions)
+                replace(self._to_save, validations=action.validations, plateaus=action.plateaus, reductions=reductions)
             )
 
     def order_worker(self, action: OrderWorker) -> None:
@@ -311,9 +311,9 @@ class SimCoordinator(Process):
 
     def reduce(self, action: Reduce) -> None:
         memory, bucket = self.world.memory, action.bucket
-        if not (action.first and action.last):
+        if not (action.is_first and action.is_last):
             self.world.seen["sum in parts"] += 1
-        if action.first:
+        if action.is_first:
             self._sums[bucket] = []
             self._counts[bucket] = 0
         for each in action.contributions:
@@ -326,17 +326,17 @@ class SimCoordinator(Process):
             self._sums[bucket].append(Node(each.group_index, memory.gradient(each.worker, each.slot, bucket)))
             self._counts[bucket] += len(each.batches)
         self._sums[bucket].sort(key=lambda node: node.leaf)
-        end = range(FOREVER) if action.last else action.places
+        end = range(FOREVER) if action.is_last else action.covered
         self._sums[bucket] = [Node(node[0].leaf, sum_of(node)) for node in join_into_nodes(self._sums[bucket], end)]
         rules = self.world.setup.rules
         most = max_nodes(rules.groups.groups_per_step) if rules.machines == 1 else max_nodes_anywhere(len(rules.share))
         assert len(self._sums[bucket]) <= most, "memory for sums"
-        self._divisors[bucket] = action.batches
+        self._divisors[bucket] = action.num_batches
 
     def update(self, action: Update) -> None:
         if action.reduction is not None:
             self.reduce(action.reduction)
-        memory, bucket, count = self.world.memory, action.bucket, action.batches
+        memory, bucket, count = self.world.memory, action.bucket, action.num_batches
         assert action.step == self._version, f"I3: step {action.step} updates version {self._version}"
         total = sum_of(self._sums[bucket]) if count else 0
         if count:
@@ -367,9 +367,9 @@ class SimCoordinator(Process):
             return False
         for machine, message in self._others.receive(self.scheduler.step):
             if isinstance(message, ShareReport):
-                self._todo += self.scheduler.share_computed(machine, message)
+                self._todo += self.scheduler.on_share_report(machine, message)
             else:
-                self._todo += self.scheduler.share_summed(machine, message.step, message.bucket)
+                self._todo += self.scheduler.on_partial_sum(machine, message.step, message.bucket)
             return True
         return False
 
@@ -386,7 +386,7 @@ class SimCoordinator(Process):
         self.world.done = max(self.world.done, self._version)
         self._shortcut.publish(self._version)
         self._unsettled = action
-        if action.validated_next:
+        if action.is_validated_next:
             self._settle()
 
     def _settle(self) -> None:
@@ -413,6 +413,6 @@ class SimCoordinator(Process):
             self._plateaus,
             tuple(self._reductions),
         )
-        self._to_save = saved if action.validated_next else None
-        if not action.validated_next:
+        self._to_save = saved if action.is_validated_next else None
+        if not action.is_validated_next:
             self.world.save(saved)

@@ -79,7 +79,7 @@ class History:
             died, raised = (
                 self._ends[self._who_knows(coordinator), action.batch, exception] for exception in (False, True)
             )
-            assert died >= DEADLY or raised >= RAISED, f"batch {action.batch} left out: {action.why}"
+            assert died >= DEADLY or raised >= RAISED, f"batch {action.batch} left out: {action.reason}"
         assert action.step == len(self._versions) - 1
         every = self._setup.rules.validate_every
         if every and action.step % every == 0:
@@ -87,9 +87,9 @@ class History:
         assert action.cursor == (cursor_of(action.batch) if is_own else None), "I1"
         assert concerned <= self._training, "nothing of a frozen member is wanted"
         self._left_out.setdefault(action.step, set()).update((member, action.batch) for member in concerned)
-        self._frozen_by_numbers.update(action.freezes)
+        self._frozen_by_numbers.update(action.frozen_members)
         self._blameless &= not innocent
-        self._stopped |= action.fatal
+        self._stopped |= action.is_fatal
 
     def _who_knows(self, coordinator: Peer) -> Peer:
         """Of deaths under that coordinator: in one process with the worker all its lives do."""

@@ -80,7 +80,7 @@ class Others:
         self.world = world
         self._generation = generation
         self._machine = world.setup.rules.machine
-        self._at = dict.fromkeys(world.setup.rules.other_shares, -1)
+        self._at = dict.fromkeys(world.setup.rules.remote_shares, -1)
         self._end = -1
         self.finished: set[int] = set()  # others that have ended, as the supervisor says
         self.sums: dict[tuple[int, int], dict[int, Sequence[Node]]] = {}  # by step and machine, of each bucket

@@ -1,6 +1,6 @@
 """Whole runs without processes, from seeds: whatever dies, freezes or is lost, each step is the same (I1 to I5, I9).
 
-`python -m tests.pool.simulation --seeds N` runs more of them.
+`make test-simulation` runs more of them, `make chaos` many more.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from tests.pool.simulation.cluster import Cluster
 from tests.pool.simulation.setup import setup_of
 from tests.pool.simulation.world import World
 
-SEEDS = 5000
-PARTS = 20
-SEEDS_OF_SEVERAL = 600  # each takes several times as long
+SEEDS = 1000
+PARTS = 5
+SEEDS_OF_SEVERAL = 120  # each takes several times as long
 
 # Each has failed once, with the scheduler or the simulation of its time.
 REGRESSION_SEEDS = (39, 57, 3638, 4723, 6555, 6943, 35591, 3356, 3458)

@@ -76,9 +76,9 @@ class ChunkWalk {
     }
 
     // What was left out, by kind.
-    [[nodiscard]] std::vector<LeftOutTuple> skipped() const {
-        std::vector<LeftOutTuple> kinds;
-        for (const stream::LeftOut& kind : file_->skipped(chunk_, piece_, walk_->skipped()))
+    [[nodiscard]] std::vector<SkippedTuple> skipped() const {
+        std::vector<SkippedTuple> kinds;
+        for (const stream::SkippedData& kind : file_->skipped(chunk_, piece_, walk_->skipped()))
             kinds.push_back(sparsepool::as_tuple(kind));
         return kinds;
     }

@@ -29,7 +29,7 @@ class PythonReader final : public PositionReader {
 
     [[nodiscard]] std::size_t num_chunks() const override { return num_chunks_; }
     [[nodiscard]] std::string name() const override { return name_; }
-    [[nodiscard]] std::size_t together() const override { return 1; }
+    [[nodiscard]] std::size_t chunks_per_task() const override { return 1; }
     void compare_with(stream::ChunkSums sums) override { sums_ = sums; }
 
     void read(std::span<Reading> readings, bool, const Appended& appended) const override {
@@ -50,10 +50,11 @@ class PythonReader final : public PositionReader {
                 std::memcpy(reading.records->room<Record>(count), records.data(), count * sizeof(Record));
                 reading.records->grow(count);
             }
-            for (const nb::handle kind : nb::cast<nb::list>(answer[2])) reading.skipped.push_back(left_out_of(kind));
+            for (const nb::handle kind : nb::cast<nb::list>(answer[2]))
+                reading.skipped.push_back(skipped_data_of(kind));
             if (!answer[1].is_none()) {
                 reading.fault = fault_of(answer[1]);
-            } else if (!sums_.agrees(reading.chunk, {records.data(), count * sizeof(Record)})) {
+            } else if (!sums_.record_or_verify(reading.chunk, {records.data(), count * sizeof(Record)})) {
                 reading.fault = stream::SourceFault{
                     name_, std::nullopt,
                     "chunk " + std::to_string(reading.chunk) + " has other entries than when it was read first",

@@ -52,8 +52,8 @@ nb::object units_of_file(const EntryFile& file, std::size_t chunk) {
         const nb::gil_scoped_release release;
         block = read_units(file, chunk);
     }
-    std::vector<LeftOutTuple> skipped;
-    for (const stream::LeftOut& kind : block.skipped) skipped.push_back(sparsepool::as_tuple(kind));
+    std::vector<SkippedTuple> skipped;
+    for (const stream::SkippedData& kind : block.skipped) skipped.push_back(sparsepool::as_tuple(kind));
     const bool cuts_units = block.cuts_units;
     const std::vector<CountedReason> unscored = std::move(block.unscored);
     return nb::make_tuple(unit_tuple(std::move(block)), skipped, cuts_units, unscored);

@@ -62,7 +62,7 @@ class Codec {
     // As many pieces as are best read by one thread, in turn: up to `count` records of each, fewer if one of them comes
     // to its end. Illegal positions are looked for where a game or chain begins. Without `checks` the flag kInCheck is
     // never set.
-    [[nodiscard]] virtual std::size_t together() const { return 1; }
+    [[nodiscard]] virtual std::size_t chunks_per_task() const { return 1; }
     virtual void read_lanes(std::span<Lane> lanes, std::size_t count, bool checks) const;
 
     // Whether these bytes, which may end anywhere, begin a file of the format.

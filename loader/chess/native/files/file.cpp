@@ -4,8 +4,9 @@
 
 namespace sparsepool::chess {
 
-std::vector<stream::LeftOut> EntryFile::skipped(std::size_t piece, const Piece& read, const SkippedTally& tally) const {
-    std::vector<stream::LeftOut> found;
+std::vector<stream::SkippedData> EntryFile::skipped(std::size_t piece, const Piece& read,
+                                                    const SkippedTally& tally) const {
+    std::vector<stream::SkippedData> found;
     for (std::size_t i = 0; i < tally.kinds.size(); ++i) {
         const SkippedTally::Kind& kind = tally.kinds[i];
         if (kind.reason.empty()) continue;

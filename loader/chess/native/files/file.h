@@ -65,8 +65,8 @@ class EntryFile {
     }
 
     // What was left out of a piece, by kind.
-    [[nodiscard]] std::vector<stream::LeftOut> skipped(std::size_t piece, const Piece& read,
-                                                       const SkippedTally& tally) const;
+    [[nodiscard]] std::vector<stream::SkippedData> skipped(std::size_t piece, const Piece& read,
+                                                           const SkippedTally& tally) const;
 
     // Why there is nothing good in the file, if that is known before it is read.
     [[nodiscard]] virtual std::optional<stream::SourceFault> find_unusable_reason() const { return std::nullopt; }

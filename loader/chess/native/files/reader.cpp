@@ -40,7 +40,7 @@ std::unique_ptr<FileReader::Open> FileReader::open(Reading& reading) const {
     auto open = std::make_unique<Open>(Open{0, file->read(number), nullptr});
     const Piece& piece = open->piece;
     const bool had = !piece.fault || piece.fault->kind == SourceFault::Kind::kDamaged;
-    if (had && !sums_.agrees(reading.chunk, span_of(piece.bytes), file->sum_before(number))) {
+    if (had && !sums_.record_or_verify(reading.chunk, span_of(piece.bytes), file->sum_before(number))) {
         reading.fault =
             SourceFault{file->path(), file->offset(number), file->describe_change(), SourceFault::Kind::kChanged};
         return nullptr;
@@ -61,16 +61,16 @@ void FileReader::close(Reading& reading, Open& open) const {
 }
 
 void FileReader::read(std::span<Reading> readings, bool checks, const Appended& appended) const {
-    for (std::size_t first = 0; first < readings.size(); first += together()) {
+    for (std::size_t first = 0; first < readings.size(); first += chunks_per_task()) {
         read_together(readings, first, checks, appended);
     }
 }
 
-// Up to together() of the readings, from `first` on.
+// Up to chunks_per_task() of the readings, from `first` on.
 void FileReader::read_together(std::span<Reading> readings, std::size_t first, bool checks,
                                const Appended& appended) const {
     std::vector<std::unique_ptr<Open>> open;
-    for (std::size_t i = first; i < std::min(readings.size(), first + together()); ++i) {
+    for (std::size_t i = first; i < std::min(readings.size(), first + chunks_per_task()); ++i) {
         if (auto opened = this->open(readings[i])) {
             opened->index = i;
             open.push_back(std::move(opened));

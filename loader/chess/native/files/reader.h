@@ -17,8 +17,8 @@ class FileReader final : public PositionReader {
 
     [[nodiscard]] std::size_t num_chunks() const override { return chunks_.size(); }
     [[nodiscard]] std::string name() const override;
-    [[nodiscard]] std::size_t together() const override {
-        return files_.empty() ? 1 : files_.front()->codec().together();
+    [[nodiscard]] std::size_t chunks_per_task() const override {
+        return files_.empty() ? 1 : files_.front()->codec().chunks_per_task();
     }
     [[nodiscard]] bool in_file_order() const override;
     void compare_with(stream::ChunkSums sums) override { sums_ = sums; }

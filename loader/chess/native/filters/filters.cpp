@@ -78,7 +78,7 @@ void Filter::apply(stream::RecordBuffer& buffer, std::size_t begin, std::uint32_
                    std::uint64_t chunk, Kept& kept) const {
     const std::span<Record> records = buffer.as<Record>().subspan(begin);
     if (draws_) {
-        kept.words.resize(random::room_for_words(records.size()));
+        kept.words.resize(random::padded_words(records.size()));
         random::philox_many(counter_of(first_entry, chunk, epoch), key_, records.size(), kept.words.data());
     }
     run_where(records, kept);

@@ -21,7 +21,7 @@ struct UnitBlock {
     std::vector<std::uint64_t> ends;           // of each in `bytes`
     std::vector<std::uint32_t> entries;        // of each
     std::optional<stream::SourceFault> fault;  // behind them, or behind one more
-    std::vector<stream::LeftOut> skipped;      // by kind
+    std::vector<stream::SkippedData> skipped;  // by kind
     std::vector<CountedReason> unscored;       // as Walk has it
     bool cuts_units = false;                   // entries were left out of units: their bytes can't be used
 };

@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 
 from loader import _native
-from loader.chess.positions.units import Bytes, Numbers, UnitBlock, block_of
+from loader.chess.positions.units import Bytes, Numbers, UnitBlock, unit_block
 from loader.chess.tools.external_sort.resumable_file import ResumableFile
 from loader.chess.tools.external_sort.unnamed_file import UnnamedFile
 
@@ -116,4 +116,4 @@ def sort_by_draw(drawn: Bytes) -> Iterator[UnitBlock]:
         return
     step = max(1, GATHERED * len(places) // len(drawn))
     for begin in range(0, len(places), step):
-        yield block_of(_native.drawn_units_at(drawn, places[begin : begin + step]))
+        yield unit_block(_native.drawn_units_at(drawn, places[begin : begin + step]))

@@ -9,12 +9,12 @@
 namespace sparsepool::stream {
 namespace {
 
-constexpr double kMostReads = 1U << 31;  // of an epoch: products of places fit 64 bits
+constexpr double kMaxReads = 1U << 31;  // of an epoch: products of two counts fit 64 bits
 
 }  // namespace
 
 std::vector<std::uint64_t> reads_of_an_epoch(const std::vector<Component>& components) {
-    double longest = 0.0;
+    double longest = 0.0;  // chunks / rate of the component that lasts longest
     for (const Component& component : components) {
         require(std::isfinite(component.rate) && component.rate > 0.0, "a rate is above 0, not ", component.rate);
         longest = std::max(longest, static_cast<double>(component.num_chunks) / component.rate);
@@ -22,10 +22,11 @@ std::vector<std::uint64_t> reads_of_an_epoch(const std::vector<Component>& compo
     std::vector<std::uint64_t> reads;
     double sum = 0.0;
     for (const Component& component : components) {
-        const double exact = longest * component.rate;
+        const double exact = longest * component.rate;  // before rounding
         sum += exact + 1.0;
-        require(sum <= kMostReads, "data.train: the shares are so far apart that an epoch would have over 2^31 chunks");
-        reads.push_back(component.num_chunks == 0 ? 0 : static_cast<std::uint64_t>(std::max(1.0, std::round(exact))));
+        require(sum <= kMaxReads, "data.train: the shares are so far apart that an epoch would have over 2^31 chunks");
+        const auto rounded = static_cast<std::uint64_t>(std::max(1.0, std::round(exact)));
+        reads.push_back(component.num_chunks == 0 ? 0 : rounded);
     }
     return reads;
 }
@@ -33,74 +34,82 @@ std::vector<std::uint64_t> reads_of_an_epoch(const std::vector<Component>& compo
 Mixture::Mixture(const std::vector<std::uint32_t>& chunks, const std::vector<Component>& components, bool shuffle,
                  std::uint64_t seed)
     : shuffle_(shuffle), key_(random::key_of(seed, random::Purpose::kMixtureOrder)) {
-    std::vector<Component> there;  // of those chunks
-    std::size_t end = 0;
+    std::vector<Component> components_read;  // as far as they have any of the chunks
+    std::size_t component_end = 0;           // the first chunk after the component
     auto begin = chunks.begin();
-    for (std::uint32_t number = 0; number < components.size(); ++number) {
-        end += components[number].num_chunks;
-        const auto behind = std::lower_bound(begin, chunks.end(), end);
-        if (behind != begin) {
-            lanes_.push_back({{begin, behind}, number, 0});
-            there.push_back({lanes_.back().chunks.size(), components[number].rate});
+    for (std::uint32_t i = 0; i < components.size(); ++i) {
+        component_end += components[i].num_chunks;
+        const auto end = std::lower_bound(begin, chunks.end(), component_end);
+        if (begin != end) {
+            lanes_.push_back({{begin, end}, i, 0});
+            components_read.push_back({lanes_.back().chunks.size(), components[i].rate});
         }
-        begin = behind;
+        begin = end;
     }
-    require(begin == chunks.end(), "components have ", end, " chunks, and there are more");
-    const std::vector<std::uint64_t> reads = reads_of_an_epoch(there);
-    for (std::size_t i = 0; i < lanes_.size(); ++i) size_ += lanes_[i].reads = reads[i];
+    require(begin == chunks.end(), "components have ", component_end, " chunks, and there are more");
+    const std::vector<std::uint64_t> reads = reads_of_an_epoch(components_read);
+    for (std::size_t i = 0; i < lanes_.size(); ++i) {
+        lanes_[i].reads = reads[i];
+        size_ += reads[i];
+    }
 }
 
 std::vector<ChunkTurn> Mixture::turns(std::uint64_t epoch, std::uint64_t begin, std::uint64_t end) const {
     struct Pass {
         std::optional<std::uint64_t> number;
-        std::vector<std::uint32_t> order;
+        std::vector<std::uint32_t> chunks;
     };
-    std::vector<Pass> passes(lanes_.size());
-    std::vector<std::uint64_t> read = read_before(begin);
+    std::vector<Pass> passes(lanes_.size());  // the latest pass over each lane
+    std::vector<std::uint64_t> reads = count_reads_before(begin);
     std::vector<ChunkTurn> turns;
-    for (std::uint64_t place = begin; place < std::min(end, size_); ++place) {
-        const std::size_t i = next(read);
+    for (std::uint64_t turn = begin; turn < std::min(end, size_); ++turn) {
+        const std::size_t i = next_lane(reads);
         const Lane& lane = lanes_[i];
-        const std::uint64_t turn = epoch * lane.reads + read[i]++;
-        const std::uint64_t pass = turn / lane.chunks.size();
-        if (passes[i].number != pass) passes[i] = {pass, order(lane, pass)};
-        turns.push_back({passes[i].order[turn % lane.chunks.size()], pass});
+        const std::uint64_t lane_turn = epoch * lane.reads + reads[i];  // since the first epoch
+        ++reads[i];
+        const std::uint64_t pass = lane_turn / lane.chunks.size();
+        if (passes[i].number != pass) passes[i] = {pass, permute_chunks(lane, pass)};
+        turns.push_back({passes[i].chunks[lane_turn % lane.chunks.size()], pass});
     }
     return turns;
 }
 
-// Chunk number j of a lane comes at (2j + 1) / (2 reads) of the epoch. At a time a little before the place, each lane's
-// count follows from that; from there on it is counted.
-std::vector<std::uint64_t> Mixture::read_before(std::uint64_t place) const {
-    const std::uint64_t time = place - std::min<std::uint64_t>(place, lanes_.size());  // in `size_` parts of an epoch
-    std::vector<std::uint64_t> read;
+// How many chunks of each lane come before a turn of an epoch.
+//
+// Chunk j of a lane comes at (2j + 1) / (2 reads) of the epoch. For a time a little before the turn, the formula gives
+// how many chunks of each lane came earlier. The turns from there on are counted one by one.
+std::vector<std::uint64_t> Mixture::count_reads_before(std::uint64_t turn) const {
+    const std::uint64_t time = turn - std::min<std::uint64_t>(turn, lanes_.size());  // of an epoch of length `size_`
+    std::vector<std::uint64_t> reads;
     std::uint64_t sum = 0;
     for (const Lane& lane : lanes_) {
         const std::uint64_t twice = 2 * lane.reads * time;
-        read.push_back(twice <= size_ ? 0 : (twice - size_ + 2 * size_ - 1) / (2 * size_));
-        sum += read.back();
+        const std::uint64_t earlier = twice <= size_ ? 0 : (twice - size_ + 2 * size_ - 1) / (2 * size_);  // rounded up
+        reads.push_back(earlier);
+        sum += earlier;
     }
-    for (; sum < place; ++sum) ++read[next(read)];
-    return read;
+    for (; sum < turn; ++sum) ++reads[next_lane(reads)];
+    return reads;
 }
 
-// The lane whose next chunk comes first; of the same time, the first one.
-std::size_t Mixture::next(const std::vector<std::uint64_t>& read) const {
+// The lane whose next chunk comes first: the least (2 reads[i] + 1) / lane.reads, compared without division. Of several
+// the first.
+std::size_t Mixture::next_lane(const std::vector<std::uint64_t>& reads) const {
     std::size_t best = 0;
     for (std::size_t i = 1; i < lanes_.size(); ++i) {
-        if ((2 * read[i] + 1) * lanes_[best].reads < (2 * read[best] + 1) * lanes_[i].reads) best = i;
+        if ((2 * reads[i] + 1) * lanes_[best].reads < (2 * reads[best] + 1) * lanes_[i].reads) best = i;
     }
     return best;
 }
 
-std::vector<std::uint32_t> Mixture::order(const Lane& lane, std::uint64_t pass) const {
-    std::vector<std::uint32_t> order = lane.chunks;
-    if (!shuffle_) return order;
-    random::Sequence draws(key_, static_cast<std::uint32_t>(pass), lane.number, static_cast<std::uint32_t>(pass >> 32));
-    for (std::size_t i = order.size(); i > 1; --i) {
-        std::swap(order[i - 1], order[draws.below(static_cast<std::uint32_t>(i))]);
-    }
-    return order;
+std::vector<std::uint32_t> Mixture::permute_chunks(const Lane& lane, std::uint64_t pass) const {
+    std::vector<std::uint32_t> chunks = lane.chunks;
+    if (!shuffle_) return chunks;
+    const auto pass_low = static_cast<std::uint32_t>(pass);
+    const auto pass_high = static_cast<std::uint32_t>(pass >> 32);
+    random::Sequence draws(key_, pass_low, lane.component, pass_high);
+    random::shuffle(chunks, draws);
+    return chunks;
 }
 
 }  // namespace sparsepool::stream

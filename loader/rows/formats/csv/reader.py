@@ -53,7 +53,7 @@ class CsvReader:
         ]
         self.native = _native.CsvReader([file for _, file, _ in opened], [each for _, _, each in opened], self._shape)
         if skip_damaged:
-            self.native.leave_out_damage()
+            self.native.skip_damage()
 
     @property
     def name(self) -> str:

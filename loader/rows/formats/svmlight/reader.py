@@ -33,7 +33,7 @@ class SvmlightReader:
         ]
         self.native = _native.SvmlightReader([file for _, file in opened])
         if skip_damaged:
-            self.native.leave_out_damage()
+            self.native.skip_damage()
 
     @property
     def name(self) -> str:

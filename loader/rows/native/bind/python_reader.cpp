@@ -18,16 +18,18 @@ namespace sparsepool::rows {
 namespace {
 
 template <class Item>
-using Given = nb::ndarray<const Item, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using InputArray = nb::ndarray<const Item, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
+// A view of an array's memory, valid as long as the tuple that holds the array.
 template <class Item>
-std::span<const Item> span_of(const nb::handle& array) {
-    const auto given = nb::cast<Given<Item>>(array);
-    return {given.data(), given.size()};  // the array lives as long as the answer that holds it
+std::span<const Item> span_of(const nb::handle& object) {
+    const auto array = nb::cast<InputArray<Item>>(object);
+    return {array.data(), array.size()};
 }
 
-Block block_of(const nb::handle& answer) {
-    const auto parts = nb::cast<nb::tuple>(answer);
+// Converts (rows, dense arrays, qids or None, (offsets, features, values or None) of each field).
+Block block_of(const nb::handle& tuple) {
+    const auto parts = nb::cast<nb::tuple>(tuple);
     Block block;
     block.size = nb::cast<std::size_t>(parts[0]);
     for (const nb::handle array : nb::cast<nb::sequence>(parts[1])) block.dense.push_back(span_of<float>(array));
@@ -42,15 +44,16 @@ Block block_of(const nb::handle& answer) {
     return block;
 }
 
-// The place of a fault in front of what it says of a row or of the whole block.
-std::string placed(std::string place, std::size_t block, std::size_t num_blocks, const std::string& fault) {
-    if (num_blocks > 1) place += (place.empty() ? "block " : ", block ") + std::to_string(block);
-    if (place.empty()) return fault;
-    return place + (fault.starts_with("row ") ? ", " : ": ") + fault;
+// Puts in front of a fault where in the chunk it is: the reader's description of the place, and the block.
+std::string add_location(std::string location, std::size_t block, std::size_t num_blocks, const std::string& fault) {
+    if (num_blocks > 1) location += (location.empty() ? "block " : ", block ") + std::to_string(block);
+    if (location.empty()) return fault;
+    const bool is_of_row = fault.starts_with("row ");
+    return location + (is_of_row ? ", " : ": ") + fault;
 }
 
 // A reader written in Python (loader/rows/python_reader.py): an object with num_chunks, name and
-// read(chunk) -> (blocks, fault, file, place). Its work is done under the GIL, one chunk at a time.
+// read(chunk) -> (blocks, fault, file, place). It runs under the GIL, one chunk at a time.
 class PythonReader final : public RowReader {
   public:
     explicit PythonReader(nb::object reader)
@@ -65,20 +68,21 @@ class PythonReader final : public RowReader {
 
     [[nodiscard]] Read read(std::size_t chunk, const RowShape& shape, stream::RecordBuffer& rows) const override {
         using enum stream::SourceFault::Kind;
-        const std::size_t bytes = rows.num_bytes();
-        const std::size_t size = rows.size();
+        const std::size_t old_num_bytes = rows.num_bytes();
+        const std::size_t old_size = rows.size();
         Read read;
         {
             const nb::gil_scoped_acquire acquire;
             try {
                 read.fault = read_chunk(chunk, shape, rows);
-            } catch (const std::exception& error) {  // of the Python side, which keeps to its contract
+            } catch (const std::exception& error) {  // the Python side broke its contract
                 read.fault = stream::SourceFault{name_, std::nullopt, error.what(), kUnreadable};
             }
         }
-        read.rows = rows.size() - size;
-        const std::span made(reinterpret_cast<const std::uint8_t*>(rows.data()) + bytes, rows.num_bytes() - bytes);
-        if (!read.fault && !sums_.agrees(chunk, made)) {
+        read.rows = rows.size() - old_size;
+        const std::span appended(reinterpret_cast<const std::uint8_t*>(rows.data()) + old_num_bytes,
+                                 rows.num_bytes() - old_num_bytes);
+        if (!read.fault && !sums_.record_or_verify(chunk, appended)) {
             read.fault = stream::SourceFault{
                 name_, std::nullopt, "chunk " + std::to_string(chunk) + " has other rows than when it was read first",
                 kChanged};
@@ -89,20 +93,20 @@ class PythonReader final : public RowReader {
   private:
     std::optional<stream::SourceFault> read_chunk(std::size_t chunk, const RowShape& shape,
                                                   stream::RecordBuffer& rows) const {
-        const auto answer = nb::cast<nb::tuple>(reader_.attr("read")(chunk));
-        const auto blocks = nb::cast<nb::sequence>(answer[0]);
-        const std::size_t count = nb::len(blocks);
-        std::size_t number = 0;
-        for (const nb::handle given : blocks) {
-            std::string fault = append_block(block_of(given), shape, rows);
+        const auto result = nb::cast<nb::tuple>(reader_.attr("read")(chunk));  // blocks, fault, file, place
+        const auto blocks = nb::cast<nb::sequence>(result[0]);
+        const std::size_t num_blocks = nb::len(blocks);
+        std::size_t index = 0;
+        for (const nb::handle block : blocks) {
+            const std::string fault = append_block(block_of(block), shape, rows);
             if (!fault.empty()) {
-                return stream::SourceFault{nb::cast<std::string>(answer[2]), std::nullopt,
-                                           placed(nb::cast<std::string>(answer[3]), number, count, fault)};
+                const std::string reason = add_location(nb::cast<std::string>(result[3]), index, num_blocks, fault);
+                return stream::SourceFault{nb::cast<std::string>(result[2]), std::nullopt, reason};
             }
-            ++number;
+            ++index;
         }
-        if (answer[1].is_none()) return std::nullopt;
-        return fault_of(answer[1]);
+        if (result[1].is_none()) return std::nullopt;
+        return fault_of(result[1]);
     }
 
     nb::object reader_;

@@ -10,7 +10,7 @@
 
 namespace sparsepool::rows {
 
-// The pieces of text files, in the order of the files. What a line means is the derived class's business.
+// Reads text files: a chunk is a piece of one of them. The derived class parses lines.
 class LineReader : public RowReader {
   public:
     explicit LineReader(std::vector<std::shared_ptr<const lines::LineFile>> files);
@@ -19,15 +19,16 @@ class LineReader : public RowReader {
     [[nodiscard]] std::string name() const final;
     [[nodiscard]] bool in_file_order() const final;
     void compare_with(stream::ChunkSums sums) final { sums_ = sums; }
-    // From now on a line that can't be read is left out; else it ends its chunk. Before any thread reads.
-    void leave_out_damage() { leaves_out_damage_ = true; }
+    // Makes lines that can't be read skipped lines; without this call such a line ends its chunk. Must be called before
+    // any thread reads.
+    void skip_damage() { skips_damage_ = true; }
     [[nodiscard]] Read read(std::size_t chunk, const RowShape& shape, stream::RecordBuffer& rows) const final;
 
   protected:
-    // Appends the rows of a piece of a file, up to a fault. The text has a line feed behind it.
+    // Appends the rows of a piece of a file, up to a fault. A line feed follows the text.
     [[nodiscard]] virtual ParseResult parse(std::size_t file, std::size_t piece, std::string_view text,
                                             const RowShape& shape, stream::RecordBuffer& rows) const = 0;
-    [[nodiscard]] virtual const char* column_word() const = 0;  // what a message calls a byte of a line
+    [[nodiscard]] virtual const char* column_noun() const = 0;  // what a message calls a byte of a line
 
   private:
     struct Chunk {
@@ -35,15 +36,16 @@ class LineReader : public RowReader {
         std::size_t piece = 0;
     };
 
-    std::vector<std::shared_ptr<const lines::LineFile>> files_;
-    // Parses the lines behind the one with the fault, and so on: at the end there is none. What was left out.
-    [[nodiscard]] stream::LeftOut parse_on(std::size_t chunk, const lines::Piece& read, const RowShape& shape,
-                                           stream::RecordBuffer& rows, ParseResult& parsed) const;
+    // Skips the line with the fault and parses the lines after it, until there is no fault. Returns what was skipped.
+    [[nodiscard]] stream::SkippedData parse_after_fault(std::size_t chunk, const lines::Piece& read,
+                                                        const RowShape& shape, stream::RecordBuffer& rows,
+                                                        ParseResult& parsed) const;
     [[nodiscard]] stream::SourceFault fault_of(std::size_t chunk, const lines::Piece& read,
                                                const TextFault& fault) const;
 
+    std::vector<std::shared_ptr<const lines::LineFile>> files_;
     std::vector<Chunk> chunks_;
-    bool leaves_out_damage_ = false;
+    bool skips_damage_ = false;
     stream::ChunkSums sums_;
 };
 

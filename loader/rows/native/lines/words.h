@@ -5,31 +5,31 @@
 #include <string>
 #include <string_view>
 
-// What a message says of a text.
+// Texts for messages.
 namespace sparsepool::rows {
 
-constexpr std::size_t kMostQuoted = 24;  // bytes of a text
+constexpr std::size_t kMaxQuoted = 24;  // bytes
 
-// 'abc': printable ASCII as it stands, other bytes as \x0a; of a longer text the beginning.
+// The text in quotes, 'abc': printable ASCII as it is, other bytes as \x0a. A longer text is cut.
 [[nodiscard]] inline std::string quoted(std::string_view text) {
     constexpr char kHex[] = "0123456789abcdef";
-    std::string words = "'";
-    for (const char character : text.substr(0, kMostQuoted)) {
+    std::string quoted_text = "'";
+    for (const char character : text.substr(0, kMaxQuoted)) {
         const auto byte = static_cast<unsigned char>(character);
         if (byte >= 0x20 && byte < 0x7F && byte != '\'' && byte != '\\') {
-            words += character;
+            quoted_text += character;
         } else {
-            words += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
+            quoted_text += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
         }
     }
-    return words + (text.size() <= kMostQuoted ? "'" : "...'");
+    return quoted_text + (text.size() <= kMaxQuoted ? "'" : "...'");
 }
 
-// Words and numbers, one behind the other.
-template <class... Words>
-[[nodiscard]] std::string joined(const Words&... words) {
+// Texts and numbers, one after another.
+template <class... Parts>
+[[nodiscard]] std::string joined(const Parts&... parts) {
     std::ostringstream line;
-    (line << ... << words);
+    (line << ... << parts);
     return line.str();
 }
 

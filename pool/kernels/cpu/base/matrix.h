@@ -29,7 +29,7 @@ using Matrix = MatrixOf<float>;
 using ConstMatrix = MatrixOf<const float>;
 
 // Whether each row begins on a cache line and the whole is too big to be found in a near cache again.
-inline bool worth_streaming(const float* out, std::size_t rows, std::size_t columns) {
+inline bool should_stream(const float* out, std::size_t rows, std::size_t columns) {
     return reinterpret_cast<std::uintptr_t>(out) % 64 == 0 && columns % 16 == 0 &&
            rows * columns * sizeof(float) >= kStreamBytes;
 }

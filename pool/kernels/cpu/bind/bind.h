@@ -8,7 +8,7 @@
 namespace sparsepool {
 
 void bind_optimizers(nanobind::module_& module);
-void bind_fold(nanobind::module_& module);
+void bind_reduce(nanobind::module_& module);
 void bind_launch(nanobind::module_& module);
 void bind_memory(nanobind::module_& module);
 void bind_sparse(nanobind::module_& module);

@@ -18,7 +18,7 @@ NB_MODULE(_native, module) {
         "at every SIMD level.";
     bind_simd(module);
     bind_sparse(module);
-    bind_fold(module);
+    bind_reduce(module);
     bind_optimizers(module);
     bind_memory(module);
     bind_launch(module);

@@ -24,74 +24,92 @@ Rule<float> rule_of(const Constants& numbers) {
     return rule;
 }
 
-// Of numbers of any shape, or of a table [R, C]: floats<Float>(array, name, row_wise) is the memory of one, checked.
-template <template <class> class Rule, class Floats>
-Step<Rule> step_of(const OutArray& weights, const Array& old, const States& states, const Constants& numbers,
-                   double scale, bool row_wise, const Floats& floats) {
-    Step<Rule> step{{}, rule_of<Rule>(numbers)};
-    step.to.weights = floats.template operator()<float>(weights, "weights", false);
-    step.to.old = floats.template operator()<const float>(old, "old", false);
-    step.to.scale = static_cast<float>(scale);
+// The arguments of a step. check<Float>(array, name, is_row_state) checks an array and returns its memory.
+template <template <class> class Rule, class Check>
+Step<Rule> make_step(const OutArray& weights, const Array& old_weights, const States& states,
+                     const Constants& constants, double scale, bool row_wise, const Check& check) {
+    Step<Rule> step{{}, rule_of<Rule>(constants)};
+    step.tensors.weights = check.template operator()<float>(weights, "weights", false);
+    step.tensors.old_weights = check.template operator()<const float>(old_weights, "old", false);
+    step.tensors.scale = static_cast<float>(scale);
     constexpr std::size_t kStates = Rule<float>::kStates;
     require(states.size() == kStates, "there are ", states.size(), " states, must be ", kStates);
     for (std::size_t s = 0; s < kStates; ++s) {
         const std::string name = "state " + std::to_string(s);
-        step.to.states[s] = floats.template operator()<float>(states[s], name.c_str(), row_wise);
+        step.tensors.states[s] = check.template operator()<float>(states[s], name.c_str(), row_wise);
     }
     return step;
 }
 
-// NAME for numbers and NAME_rows for a table.
+// Steps tensors of any shape.
 template <template <class> class Rule>
-void define(nb::module_& module, const std::string& name, Kernels<Rule> rule, const char* what, bool row_wise = false) {
+void step_dense(Kernels<Rule> kernels, const OutArray& weights, const Array& old_weights, const States& states,
+                const std::vector<Array>& sources, const Constants& constants, const Leaves& leaves, double scale,
+                std::size_t threads) {
+    const std::size_t size = weights.size();
+    const auto check = [=]<class Float>(const auto& array, const char* name, bool /*is_row_state*/) {
+        return flat_floats<Float>(array, name, size);
+    };
+    const auto step = make_step<Rule>(weights, old_weights, states, constants, scale, false, check);
+    const Sources from = dense_sources(sources, leaves, size);
+    const nb::gil_scoped_release release;
+    run_step<Rule>(kernels, step, from, size, threads);
+}
+
+// Steps a table [R, C]. With `row_wise` a state is [R, 1].
+template <template <class> class Rule>
+void step_table(Kernels<Rule> kernels, bool row_wise, const OutArray& weights, const Array& old_weights,
+                const States& states, const RowPairs& sources, const Constants& constants, const Leaves& leaves,
+                double scale, std::size_t first_row, bool touched_only, std::size_t threads) {
+    const Matrix to = matrix<float>(weights, "weights");
+    const auto check = [=]<class Float>(const auto& array, const char* name, bool is_row_state) {
+        const auto table = matrix<Float>(array, name);
+        const std::size_t columns = is_row_state ? 1 : to.columns;
+        require(table.rows == to.rows && table.columns == columns, name, " is [", table.rows, ", ", table.columns,
+                "], but weights is [", to.rows, ", ", to.columns, "]");
+        return table.data;
+    };
+    auto step = make_step<Rule>(weights, old_weights, states, constants, scale, row_wise, check);
+    step.tensors.touched_only = touched_only;
+    const auto from = row_sources(sources, leaves, "weights", to.rows, to.columns, first_row);
+    const nb::gil_scoped_release release;
+    run_row_step<Rule>(kernels, step, from, first_row, to.rows, to.columns, threads);
+}
+
+// Binds NAME, which steps tensors of any shape, and NAME_rows, which steps a table.
+template <template <class> class Rule>
+void define(nb::module_& module, const std::string& name, Kernels<Rule> kernels, const char* doc,
+            bool row_wise = false) {
     module.def(
         name.c_str(),
-        [rule](const OutArray& weights, const Array& old, const States& states, const std::vector<Array>& sources,
-               const Constants& constants, const Places& places, double scale, std::size_t threads) {
-            const std::size_t size = weights.size();
-            const auto step = step_of<Rule>(weights, old, states, constants, scale, false,
-                                            [=]<class Float>(const auto& array, const char* each, bool) {
-                                                return flat_floats<Float>(array, each, size);
-                                            });
-            const Sources from = dense_sources(sources, places, size);
-            const nb::gil_scoped_release release;
-            walk<Rule>(rule, step, from, size, threads);
+        [kernels](const OutArray& weights, const Array& old_weights, const States& states,
+                  const std::vector<Array>& sources, const Constants& constants, const Leaves& leaves, double scale,
+                  std::size_t threads) {
+            step_dense<Rule>(kernels, weights, old_weights, states, sources, constants, leaves, scale, threads);
         },
-        "weights"_a, "old"_a, "states"_a, "sources"_a, nb::kw_only(), "constants"_a, "places"_a = nb::none(),
-        "scale"_a = 1.0, "threads"_a = 1, what);
+        "weights"_a, "old"_a, "states"_a, "sources"_a, nb::kw_only(), "constants"_a, "leaves"_a = nb::none(),
+        "scale"_a = 1.0, "threads"_a = 1, doc);
     module.def((name + "_rows").c_str(),
-               [rule, row_wise](const OutArray& weights, const Array& old, const States& states,
-                                const RowPairs& sources, const Constants& constants, const Places& places, double scale,
-                                std::size_t first_row, bool touched_only, std::size_t threads) {
-                   const Matrix to = matrix<float>(weights, "weights");
-                   auto step =
-                       step_of<Rule>(weights, old, states, constants, scale, row_wise,
-                                     [=]<class Float>(const auto& array, const char* each, bool one) {
-                                         const auto found = matrix<Float>(array, each);
-                                         require(found.rows == to.rows && found.columns == (one ? 1 : to.columns), each,
-                                                 " is [", found.rows, ", ", found.columns, "], but weights is [",
-                                                 to.rows, ", ", to.columns, "]");
-                                         return found.data;
-                                     });
-                   step.to.touched_only = touched_only;
-                   const auto from = row_sources(sources, places, "weights", to.rows, to.columns, first_row);
-                   const nb::gil_scoped_release release;
-                   walk<Rule>(rule, step, from, first_row, to.rows, to.columns, threads);
+               [kernels, row_wise](const OutArray& weights, const Array& old_weights, const States& states,
+                                   const RowPairs& sources, const Constants& constants, const Leaves& leaves,
+                                   double scale, std::size_t first_row, bool touched_only, std::size_t threads) {
+                   step_table<Rule>(kernels, row_wise, weights, old_weights, states, sources, constants, leaves, scale,
+                                    first_row, touched_only, threads);
                },
-               "weights"_a, "old"_a, "states"_a, "sources"_a, nb::kw_only(), "constants"_a, "places"_a = nb::none(),
+               "weights"_a, "old"_a, "states"_a, "sources"_a, nb::kw_only(), "constants"_a, "leaves"_a = nb::none(),
                "scale"_a = 1.0, "first_row"_a = 0, "touched_only"_a = false, "threads"_a = 1,
-               "The same for a table [R, C] whose sources are those of `fold_rows`.");
+               "The same for a table [R, C] whose sources are those of `reduce_rows`.");
 }
 
 }  // namespace
 
 void bind_optimizers(nb::module_& module) {
     define<rules::Adam>(module, "adam", &StepKernels::adam,
-                        R"(A step of Adam whose gradient is the fold of the sources, in one pass.
+                        R"(A step of Adam whose gradient is the sum of the sources, in one pass.
 
 All float32 of one size, sources also bfloat16. weights are written, old are those of the version before (or the same
 memory); states, m and v, change in place. Formula and constants, in their order: pool/kernels/rules.cuh. The same bits as
-`fold` and then this with the sum alone. Of a table with `touched_only`, rows that no source touched keep their states,
+`reduce` and then this with the sum alone. Of a table with `touched_only`, rows that no source touched keep their states,
 and those of `weights` are not written.)");
     define<rules::RangerLite>(module, "ranger_lite", &StepKernels::ranger_lite,
                               "A step of RangerLite, as `adam`: rules.cuh.");

@@ -11,65 +11,68 @@
 #include <vector>
 
 #include "bind/arrays.h"
-#include "fold/sources.h"
+#include "reduce/sources.h"
 
 // Lists of gradients from Python, checked against the tensor that they are added up for.
 namespace sparsepool {
 
 using RowPairs = std::vector<std::pair<Array, Array>>;     // gradient, touched
-using Places = std::optional<std::vector<std::uint32_t>>;  // in the tree; none: 0, 1, 2 ...
+using Leaves = std::optional<std::vector<std::uint32_t>>;  // of the sources in the tree; none: 0, 1, 2 ...
 
-inline std::vector<std::uint32_t> checked_places(const Places& given, std::size_t count) {
-    std::vector<std::uint32_t> places;
+inline std::vector<std::uint32_t> checked_leaves(const Leaves& given, std::size_t count) {
+    std::vector<std::uint32_t> leaves;
     if (given) {
-        require(given->size() == count, "there are ", given->size(), " places for ", count, " sources");
-        places = *given;
+        require(given->size() == count, "there are ", given->size(), " leaves for ", count, " sources");
+        leaves = *given;
     } else {
-        for (std::uint32_t place = 0; place < count; ++place) places.push_back(place);
+        for (std::uint32_t leaf = 0; leaf < count; ++leaf) leaves.push_back(leaf);
     }
     for (std::size_t s = 1; s < count; ++s) {
-        require(places[s - 1] < places[s], "place ", s, " is ", places[s], " after ", places[s - 1],
-                ": places must ascend");
+        require(leaves[s - 1] < leaves[s], "leaf ", s, " is ", leaves[s], " after ", leaves[s - 1],
+                ": leaves must ascend");
     }
-    return places;
+    return leaves;
 }
 
 inline Source checked_source(const Array& source, const char* name) {
-    const bool narrow = is_bfloat16(source);
-    require(narrow || source.dtype() == nanobind::dtype<float>(), name, " must be float32 or bfloat16");
+    const bool is_narrow = is_bfloat16(source);
+    require(is_narrow || source.dtype() == nanobind::dtype<float>(), name, " must be float32 or bfloat16");
     require_contiguous(source, name);
-    return {source.data(), narrow};
+    return {source.data(), is_narrow};
 }
 
-inline Sources dense_sources(const std::vector<Array>& sources, const Places& places, std::size_t size) {
-    Sources found{{}, checked_places(places, sources.size())};
-    for (const Array& source : sources) {
-        const std::string name = "source " + std::to_string(found.all.size());
-        found.all.push_back(checked_source(source, name.c_str()));
-        require(source.size() == size, name, " has ", source.size(), " numbers, must have ", size);
+inline Sources dense_sources(const std::vector<Array>& arrays, const Leaves& leaves, std::size_t size) {
+    Sources sources{{}, checked_leaves(leaves, arrays.size())};
+    for (const Array& array : arrays) {
+        const std::string name = "source " + std::to_string(sources.all.size());
+        sources.all.push_back(checked_source(array, name.c_str()));
+        require(array.size() == size, name, " has ", array.size(), " numbers, must have ", size);
     }
-    return found;
+    return sources;
 }
 
-// A gradient has all of the rows, of which the first is feature first_row, or those alone that it touched.
-inline std::vector<RowSource> row_sources(const RowPairs& sources, const Places& given, const char* what,
+// Gradients of a table [rows, columns] whose first row is feature first_row. Each has either all rows or just those
+// that it touched. `name`: of the table, for messages.
+inline std::vector<RowSource> row_sources(const RowPairs& pairs, const Leaves& given_leaves, const char* name,
                                           std::size_t rows, std::size_t columns, std::size_t first_row) {
-    const std::vector<std::uint32_t> places = checked_places(given, sources.size());
-    std::vector<RowSource> found;
-    for (const auto& [gradient, touched] : sources) {
-        const std::string name = "source " + std::to_string(found.size());
-        require_shape(gradient, name.c_str(), 2);
-        const Source from = checked_source(gradient, name.c_str());
-        const std::size_t own_rows = gradient.shape(0);
-        const Numbers list = numbers(touched, ("touched of " + name).c_str());
+    const std::vector<std::uint32_t> leaves = checked_leaves(given_leaves, pairs.size());
+    std::vector<RowSource> sources;
+    for (const auto& [gradient, touched] : pairs) {
+        const std::string source_name = "source " + std::to_string(sources.size());
+        require_shape(gradient, source_name.c_str(), 2);
+        const Source source = checked_source(gradient, source_name.c_str());
+        const std::size_t gradient_rows = gradient.shape(0);
+        const Numbers list = numbers(touched, ("touched of " + source_name).c_str());
         const std::size_t first = lower_bound(list, first_row);
-        const std::size_t defined = lower_bound(list, first_row + rows) - first;
-        require((own_rows == rows || own_rows == defined) && gradient.shape(1) == columns, name, " is [", own_rows,
-                ", ", gradient.shape(1), "], but ", what, " is [", rows, ", ", columns, "], of which ", defined,
+        const std::size_t num_touched = lower_bound(list, first_row + rows) - first;
+        const bool has_expected_rows = gradient_rows == rows || gradient_rows == num_touched;
+        require(has_expected_rows && gradient.shape(1) == columns, source_name, " is [", gradient_rows, ", ",
+                gradient.shape(1), "], but ", name, " is [", rows, ", ", columns, "], of which ", num_touched,
                 " are touched");
-        found.push_back({from, list, places[found.size()], own_rows != rows, first});
+        const bool is_compact = gradient_rows != rows;
+        sources.push_back({source, list, leaves[sources.size()], is_compact, first});
     }
-    return found;
+    return sources;
 }
 
 }  // namespace sparsepool

@@ -3,43 +3,45 @@
 #include "common/isa.h"
 #include "optim/step_kernel.h"
 
-// Row-wise Adagrad: one accumulator a row, so a row's gradient is summed up twice, for its squares and for the step.
+// Row-wise Adagrad has one accumulator for each row. So a row's gradient is reduced twice: for its squares, then for
+// the step.
 namespace sparsepool {
 namespace {
 
 constexpr std::size_t kLineVecs = kLine / Vec::kWidth;
 
-// The sum for one vector of a row, from column k on; beyond the row it is zero.
-template <class Numbers>
-inline void row_gradient(Numbers numbers, const Addends& from, const Vec scale, std::size_t k, std::size_t columns,
+// The gradient of one vector of a row, from column k on. Lanes beyond the row are zero.
+template <class Loader>
+inline void row_gradient(Loader loader, const TreeSources& from, const Vec scale, std::size_t k, std::size_t columns,
                          Vec (&total)[1]) {
     const Span span{from, true, 0, 0, columns};
     const std::size_t n = columns - k;
     if (n >= Vec::kWidth) {
-        by_count(from, [&](auto count) {
-            gradients_of(
-                count, span, scale, [=](const Source& source, std::size_t) { return numbers.load(source, k); }, total);
+        dispatch_tree(from, [&](auto tree) {
+            sum_gradients(
+                tree, span, scale, [=](const Source& source, std::size_t) { return loader.load(source, k); }, total);
         });
     } else {
-        gradients_of(
-            AnyCount{}, span, scale, [=](const Source& source, std::size_t) { return numbers.load_part(source, k, n); },
+        sum_gradients(
+            AnyTree{}, span, scale, [=](const Source& source, std::size_t) { return loader.load_part(source, k, n); },
             total);
     }
 }
 
-// In 16 lanes, which then are added up by halves: the same order for vectors of any width.
-template <class Numbers>
-inline float sum_of_squares(Numbers numbers, const Step<rules::Adagrad>& step, const Addends& from, const float* old,
-                            std::size_t columns) {
-    const Vec scale = Vec::all(step.to.scale);
-    const Vec decay = Vec::all(step.by.decay);
+// The sum of the squares of a row's gradient: in 16 lanes, which are then added by halves. The same order for vectors
+// of any width.
+template <class Loader>
+inline float sum_of_squares(Loader loader, const Step<rules::Adagrad>& step, const TreeSources& from,
+                            const float* old_weights, std::size_t columns) {
+    const Vec scale = Vec::all(step.tensors.scale);
+    const Vec decay = Vec::all(step.rule.decay);
     Vec lanes[kLineVecs];
     for (Vec& lane : lanes) lane = Vec::zero();
     for (std::size_t k = 0; k < columns; k += Vec::kWidth) {
         Vec gradient[1];
-        row_gradient(numbers, from, scale, k, columns, gradient);
+        row_gradient(loader, from, scale, k, columns, gradient);
         const std::size_t n = columns - k;
-        const Vec weight = n >= Vec::kWidth ? Vec::load(old + k) : Vec::load_part(old + k, n);
+        const Vec weight = n >= Vec::kWidth ? Vec::load(old_weights + k) : Vec::load_part(old_weights + k, n);
         gradient[0] = gradient[0] + decay * weight;
         Vec& lane = lanes[k / Vec::kWidth % kLineVecs];
         lane = lane + gradient[0] * gradient[0];
@@ -54,40 +56,40 @@ inline float sum_of_squares(Numbers numbers, const Step<rules::Adagrad>& step, c
 
 void rowwise_adagrad(const Step<rules::Adagrad>& step, const RowSources& sources, std::size_t columns,
                      const Block& block) {
-    const Stepped& to = step.to;
+    const StepTensors& to = step.tensors;
     const Vec scale = Vec::all(to.scale);
-    const Vec decay = Vec::all(step.by.decay);
-    const auto soon = [&](std::size_t r) INLINED {
-        for (std::size_t place = r * columns; place < (r + 1) * columns; place += kLine) {
-            __builtin_prefetch(to.old + place);
-            __builtin_prefetch(to.weights + place, 1);
+    const Vec decay = Vec::all(step.rule.decay);
+    const auto prefetch = [&](std::size_t r) INLINED {
+        for (std::size_t i = r * columns; i < (r + 1) * columns; i += kLine) {
+            __builtin_prefetch(to.old_weights + i);
+            __builtin_prefetch(to.weights + i, 1);
         }
         __builtin_prefetch(to.states[0] + r, 1);
     };
-    by_held(sources.held, [&](auto numbers) {
-        const auto one_row = [&](std::size_t r, const Addends& from) INLINED {
-            const float* old = to.old + r * columns;
+    dispatch_type(sources.type, [&](auto loader) {
+        const auto step_row = [&](std::size_t r, const TreeSources& from) INLINED {
+            const float* old_weights = to.old_weights + r * columns;
             float* weights = to.weights + r * columns;
             float& accumulator = to.states[0][r];
-            accumulator += sum_of_squares(numbers, step, from, old, columns) / static_cast<float>(columns);
-            const Vec rate = Vec::all(step.by.rate / (__builtin_sqrtf(accumulator) + step.by.epsilon));
+            accumulator += sum_of_squares(loader, step, from, old_weights, columns) / static_cast<float>(columns);
+            const Vec rate = Vec::all(step.rule.rate / (__builtin_sqrtf(accumulator) + step.rule.epsilon));
             for (std::size_t k = 0; k < columns; k += Vec::kWidth) {
                 Vec gradient[1];
-                row_gradient(numbers, from, scale, k, columns, gradient);
+                row_gradient(loader, from, scale, k, columns, gradient);
                 const std::size_t n = columns - k;
                 if (n >= Vec::kWidth) {
-                    const Vec weight = Vec::load(old + k);
+                    const Vec weight = Vec::load(old_weights + k);
                     (weight - rate * (gradient[0] + decay * weight)).store(weights + k);
                 } else {
-                    const Vec weight = Vec::load_part(old + k, n);
+                    const Vec weight = Vec::load_part(old_weights + k, n);
                     (weight - rate * (gradient[0] + decay * weight)).store_part(weights + k, n);
                 }
             }
         };
         if (to.touched_only) {
-            each_touched_row(sources, columns, block, soon, one_row);
+            visit_touched_rows(sources, columns, block, prefetch, step_row);
         } else {
-            each_row(sources, columns, block, one_row);
+            visit_all_rows(sources, columns, block, step_row);
         }
     });
 }

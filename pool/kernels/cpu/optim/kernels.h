@@ -1,34 +1,35 @@
 #pragma once
 
-#include "fold/kernels.h"
 #include "optim/rules.h"
+#include "reduce/kernels.h"
 
-// The hot code of optimizers that add up their own gradients, and the plain structs that it works on. Nothing here
-// checks bounds.
+// The kernels of optimizers that reduce their gradients themselves, and the plain structs that they work on. Nothing
+// here checks bounds.
 namespace sparsepool {
 
-constexpr std::size_t kMostStates = 4;
+constexpr std::size_t kMaxStates = 4;
 
-// What every optimizer steps. Of one size, but for the state of row-wise Adagrad: a number a row.
-struct Stepped {
-    float* weights;              // of the new version
-    const float* old;            // of the version before; may be the same memory
-    float* states[kMostStates];  // as many as the rule has
-    float scale;                 // of the summed gradients
-    bool touched_only;  // of a table: rows that no source touched are left alone, weights of the new version too
-    bool stream;        // stores of weights leave the caches alone
+// The tensors of a step, all of one size; but row-wise Adagrad has one number of state for each row.
+struct StepTensors {
+    float* weights;             // of the new version
+    const float* old_weights;   // of the version before; may be the same memory
+    float* states[kMaxStates];  // as many as the rule has
+    float scale;                // factor of the summed gradients
+    bool touched_only;          // of a table: rows that no source touched are neither read nor written
+    bool stream;                // stores of weights bypass the caches
 };
 
 template <template <class> class Rule>
 struct Step {
-    Stepped to;
-    Rule<float> by;
+    StepTensors tensors;
+    Rule<float> rule;
 };
 
-// A step with the fold of the sources as gradient; of none: zeros. Of numbers first .. last, or of the rows of a block.
+// A step whose gradient is the sum of the sources, or zeros if there is none: of numbers first .. last - 1, or of the
+// rows of a block.
 template <template <class> class Rule>
 struct OptimizerKernels {
-    void (*all)(const Step<Rule>& step, const Addends& from, Held held, std::size_t first, std::size_t last);
+    void (*all)(const Step<Rule>& step, const TreeSources& from, SourceType type, std::size_t first, std::size_t last);
     void (*rows)(const Step<Rule>& step, const RowSources& sources, std::size_t columns, const Block& block);
 };
 

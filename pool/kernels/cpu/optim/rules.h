@@ -2,7 +2,7 @@
 
 #include "kernels/rules.cuh"
 
-// Rules of optimizers that step on a CPU alone; as those of rules.cuh, for numbers that are vectors.
+// Rules of optimizers that run on CPUs only, in the form of rules.cuh. A Number is a vector.
 namespace rules {
 
 // bullet's AdamW (jw1912/bullet): Adam without the correction of the means, whose constants have a root_scale of 1, and
@@ -59,13 +59,14 @@ struct Ftrl {
     template <class Root>
     RULE void apply(const Ftrl& step, Number gradient, Number& weight, Number (&state)[kStates], const Root& root) {
         Number& linear = state[0];
-        const Number before = root(state[1]);
+        const Number old_root = root(state[1]);
         state[1] = state[1] + gradient * gradient;
-        const Number after = root(state[1]);
-        linear = linear + (gradient - (after - before) * step.per_rate * weight);
+        const Number new_root = root(state[1]);
+        linear = linear + (gradient - (new_root - old_root) * step.per_rate * weight);
+        // z - sign(z) l1 where |z| > l1, else 0
         const Number above = (linear - step.l1).or_zero_if_negative();
-        const Number beyond = above - (Number::zero() - linear - step.l1).or_zero_if_negative();
-        weight = Number::zero() - beyond / ((step.beta + after) * step.per_rate + step.l2);
+        const Number shrunk = above - (Number::zero() - linear - step.l1).or_zero_if_negative();
+        weight = Number::zero() - shrunk / ((step.beta + new_root) * step.per_rate + step.l2);
     }
 };
 

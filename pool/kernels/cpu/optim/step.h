@@ -7,47 +7,48 @@
 #include "common/crash_point.h"
 #include "common/parallel.h"
 #include "common/simd.h"
-#include "fold/sources.h"
 #include "optim/kernels.h"
+#include "reduce/sources.h"
 
-// The walks over what an optimizer steps. Sums are fold.h's, bit for bit; each number, or each row, is computed by
-// itself, so threads and the way that a tensor is cut in pieces change nothing.
+// Steps of optimizers on all threads. The sums are those of reduce.h, bit for bit. Each number, or each row, is
+// computed by itself, so the number of threads and the way that a tensor is cut into shards change nothing.
 namespace sparsepool {
 
+// The member of StepKernels with the kernels of a rule.
 template <template <class> class Rule>
 using Kernels = OptimizerKernels<Rule> StepKernels::*;
 
-inline bool worth_streaming(const Stepped& to, std::size_t rows, std::size_t columns) {
-    return !to.touched_only && to.weights != to.old && worth_streaming(to.weights, rows, columns);
+inline bool should_stream(const StepTensors& to, std::size_t rows, std::size_t columns) {
+    return !to.touched_only && to.weights != to.old_weights && should_stream(to.weights, rows, columns);
 }
 
-// `size` numbers.
+// Steps `size` numbers with dense gradients.
 template <template <class> class Rule>
-void walk(Kernels<Rule> rule, Step<Rule> step, const Sources& sources, std::size_t size, std::size_t threads) {
-    constexpr std::size_t kUnit = 4096;  // floats: a thread's share is whole pages
+void run_step(Kernels<Rule> rule, Step<Rule> step, const Sources& sources, std::size_t size, std::size_t threads) {
+    constexpr std::size_t kUnit = 4096;  // floats: a thread's share is full pages
     check_threads(threads);
-    step.to.stream = worth_streaming(step.to, 1, size / 16 * 16);
+    step.tensors.stream = should_stream(step.tensors, 1, size / 16 * 16);
     const auto& kernels = simd::kernels<StepKernels>().*rule;
-    const Joins joins(sources);
+    const JoinPlan joins(sources);
     run_parts(threads, [&](std::size_t part) {
-        kernels.all(step, joins.of(sources), joins.held(), border(size, kUnit, part, threads),
+        kernels.all(step, joins.with(sources), joins.source_type(), border(size, kUnit, part, threads),
                     border(size, kUnit, part + 1, threads));
     });
 }
 
-// A table, of which a source defines only the rows that it touched; row r belongs to feature first_row + r.
+// Steps a table with gradients that define only the rows that they touched. Row r belongs to feature first_row + r.
 template <template <class> class Rule>
-void walk(Kernels<Rule> rule, Step<Rule> step, const std::vector<RowSource>& sources, std::size_t first_row,
-          std::size_t rows, std::size_t columns, std::size_t threads) {
+void run_row_step(Kernels<Rule> rule, Step<Rule> step, const std::vector<RowSource>& sources, std::size_t first_row,
+                  std::size_t rows, std::size_t columns, std::size_t threads) {
     check_threads(threads);
-    step.to.stream = worth_streaming(step.to, rows, columns);
+    step.tensors.stream = should_stream(step.tensors, rows, columns);
     const auto& kernels = simd::kernels<StepKernels>().*rule;
-    RowWalk walks(sources, first_row, threads);
+    RowPartition partition(sources, first_row, threads);
     run_parts(threads, [&](std::size_t part) {
-        const auto [before, after] = walks.halves(part, rows, columns, step.to.touched_only);
-        kernels.rows(step, walks.of(part), columns, before);
+        const auto [first_block, second_block] = partition.split_part(part, rows, columns, step.tensors.touched_only);
+        kernels.rows(step, partition.sources_of(part), columns, first_block);
         if (part == 0) crash_point("coordinator.mid_step");
-        kernels.rows(step, walks.of(part), columns, after);
+        kernels.rows(step, partition.sources_of(part), columns, second_block);
     });
 }
 

@@ -101,7 +101,7 @@ void sparse_forward(ConstMatrix weight, const float* bias, Offsets offsets, Numb
                  .columns = out.columns,
                  .slab = out.columns,
                  .prefetch = narrow && is_far(weight),
-                 .stream = worth_streaming(out.data, out.rows, out.columns)};
+                 .stream = should_stream(out.data, out.rows, out.columns)};
     std::vector<std::uint32_t> order;
     if (!narrow && is_far(weight)) {
         order = visiting_order(offsets, features, weight.rows);
@@ -130,7 +130,7 @@ bool sparse_backward_rows(const TouchedLists& lists, ConstMatrix grad_out, Matri
                        .columns = grad_weight.columns,
                        .slab = kBackwardSlab,
                        .prefetch = grad_out.columns >= kOrderedColumns || is_far(grad_out),
-                       .stream = worth_streaming(grad_weight.data, last - first, grad_weight.columns)};
+                       .stream = should_stream(grad_weight.data, last - first, grad_weight.columns)};
     const std::size_t middle = first + (last - first) / 2;
     const bool finite = run(sums, first, middle, threads);
     crash_point("worker.mid_table");

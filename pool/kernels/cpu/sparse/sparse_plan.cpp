@@ -58,7 +58,7 @@ void SparsePlan::forward(ConstMatrix weight, const float* bias, Matrix out, std:
     require(out.rows == bags_ && out.columns == weight.columns, "out is [", out.rows, ", ", out.columns,
             "], but plan and weight make it [", bags_, ", ", weight.columns, "]");
     const auto& level = simd::kernels<SparseKernels>();
-    const PlanSums sums{weight.data, bias, out.data, out.columns, worth_streaming(out.data, out.rows, out.columns),
+    const PlanSums sums{weight.data, bias, out.data, out.columns, should_stream(out.data, out.rows, out.columns),
                         nullptr};
     by_columns(out.columns, threads, arrays_.most_rows * PlanView::kSlab,
                [&](std::size_t first, std::size_t last, float* scratch) {
@@ -92,7 +92,7 @@ void SparsePlan::backward(ConstMatrix grad_out, Matrix grad_weight, float* colum
                         nullptr,
                         grad_weight.data,
                         grad_weight.columns,
-                        worth_streaming(grad_weight.data, arrays_.rows.size(), grad_weight.columns),
+                        should_stream(grad_weight.data, arrays_.rows.size(), grad_weight.columns),
                         column_sums};
     if (first_tile == 0) std::fill_n(column_sums, grad_weight.columns, 0.0F);
     by_columns(grad_weight.columns, threads, (arrays_.most_rows + 1 + PlanView::kChunk) * PlanView::kSlab,

@@ -1,6 +1,6 @@
 #include "tree.cuh"
 
-// An optimizer's step along with the fold of its gradient: sums, states and the new weights in one pass over memory.
+// An optimizer's step along with the sum of its gradient: sums, states and the new weights in one pass over memory.
 // STEP is a rule of rules.cuh.
 using Rule = rules::STEP<float>;
 

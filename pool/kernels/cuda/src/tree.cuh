@@ -67,7 +67,7 @@ static __device__ __forceinline__ Floats sum_dense(const Sources& sources, uint6
 }
 
 // The same of a table's row; found[s * rows + row]: which of source s's rows it is, from 1; 0: not touched. Like the
-// CPU's (pool/kernels/cpu/fold/kernels.cpp) it is never -0.0.
+// CPU's (pool/kernels/cpu/reduce/kernels.cpp) it is never -0.0.
 static __device__ __forceinline__ Node sum_row(const Sources& sources, const uint32* found, uint32 rows, uint32 columns,
                                                Place here) {
     constexpr bool kAhead = LEAVES <= 16;  // of more, all numbers at a time would need too many registers

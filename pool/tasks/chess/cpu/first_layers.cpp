@@ -114,7 +114,7 @@ void first_layers_forward(const SparsePlan& plan, ConstMatrix table, const float
     layers.buckets = stacks.buckets;
     layers.parameters = parameters.data();
     layers.activations = activations.data;
-    layers.stream = worth_streaming(activations.data, activations.rows, activations.columns);
+    layers.stream = should_stream(activations.data, activations.rows, activations.columns);
     layers.table = table.data;
     layers.bias = bias;
     const Floats partial(layers.slabs() * layers.samples * layers.dense());
@@ -156,7 +156,7 @@ void first_layers_backward(const SparsePlan& plan, const Stacks& stacks, const s
     layers.buckets = stacks.buckets;
     layers.parameters = parameters.data();
     layers.activations = const_cast<float*>(activations.data);  // the kernel only reads them
-    layers.stream = worth_streaming(grad_table.data, plan.num_rows(), grad_table.columns);
+    layers.stream = should_stream(grad_table.data, plan.num_rows(), grad_table.columns);
     layers.grad_outputs = grad_outputs.data;
     layers.grad_table = grad_table.data;
     layers.column_sums = column_sums;

@@ -132,7 +132,7 @@ void stacks_backward(ConstMatrix accumulated, const Stacks& stacks, const std::v
     const std::size_t l1 = layout.l1;
     float* grad_opponent = grad_accumulated.data + grad_accumulated.rows / 2 * l1;
     const std::size_t aligned = makes_pairs(layout.first) ? 2 * kLanes : kLanes;
-    const bool stream = l1 % aligned == 0 && worth_streaming(grad_accumulated.data, grad_accumulated.rows, l1);
+    const bool stream = l1 % aligned == 0 && should_stream(grad_accumulated.data, grad_accumulated.rows, l1);
     float* kept = const_cast<float*>(memory.data);  // the kernel only reads them
     for_each_piece(pieces, layout, threads, [&](std::size_t i, float* scratch) {
         const Piece& piece = pieces[i];

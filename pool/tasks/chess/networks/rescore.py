@@ -211,7 +211,7 @@ def _write(
     from loader.files.delivery import deliver_new, is_delivered
     from loader.files.work_file import WorkFile
 
-    known = tuple(source.known for source in sources if source.known is not None)
+    known = tuple(source.data_file for source in sources if source.data_file is not None)
     settings = {
         "scores of version": VERSION,
         "format": f"{target.format.name} {target.packing or ''}".strip(),
@@ -253,7 +253,7 @@ def _scores(teacher: Teacher, sources: Sequence[SourceFile], begin: int) -> Iter
     formats = {source.format.name for source in sources}
     of_one = {"format": formats.pop()} if len(formats) == 1 else {}
     config = data_config(batch_size=_BATCH, threads=_READERS, chess=chess, **of_one)
-    known = tuple(source.known for source in sources if source.known is not None)
+    known = tuple(source.data_file for source in sources if source.data_file is not None)
     waiting = deque[Future[Scores]]()
     with ThreadPoolExecutor(teacher.threads) as pool:
         for batch, order in batches_in_order(Data(config, known)):

@@ -153,7 +153,11 @@ def test_a_step_on_the_device_has_the_bits_of_the_cpus_in_few_launches() -> None
         "step_rows": STEPS * (len(parts) - dense),
         "find_rows": STEPS * (len(parts) - dense),
     }
-    assert {name: launched[name] for name in (*wanted, "fold", "fold_rows")} == {**wanted, "fold": 0, "fold_rows": 0}
+    assert {name: launched[name] for name in (*wanted, "reduce", "reduce_rows")} == {
+        **wanted,
+        "reduce": 0,
+        "reduce_rows": 0,
+    }
 
 
 @pytest.mark.parametrize(("batches_per_group", "table_dtype"), [(1, "float32"), (2, "float32"), (1, "bfloat16")])

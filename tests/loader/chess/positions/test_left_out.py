@@ -131,7 +131,7 @@ def test_all_others_of_a_thousand_stay(name: str, bad: int, seed: int, tmp_path:
     capsys.readouterr()
     assert main(["convert", str(path), "-o", str(out), "--on-bad-data", "skip"]) == 0
     printed = capsys.readouterr().err
-    source = open_input(path, rule=SKIP)
+    source = open_input(path, policy=SKIP)
     found = [entry for file, chunk in source.chunks() for entry in file.entries(chunk)]
     assert [entry.ply for entry in found] == plies(kept)
     assert [entry.score for entry in found] == [entry.score for game in kept for entry in game]
@@ -216,7 +216,7 @@ def test_a_move_that_no_piece_can_make_is_damage_at_its_offset(name: str, tmp_pa
             f": 1 position{' in 1 game' if name in ('pgn', 'viriformat', 'montyvalue') else ''}; the first"
             in printed.err
         )
-    source = open_input(path, rule=SKIP)
+    source = open_input(path, policy=SKIP)
     moves = [entry.move for file, chunk in source.chunks() for entry in file.entries(chunk)]
     assert moves == ["e2e4", "e2e4"]
     (kind,) = sum_left_out([source])
@@ -261,7 +261,7 @@ TAGS = '[Event "Game"]\n[Site "?"]\n[Result "1-0"]\n\n'
 def test_where_a_game_begins_behind_one_that_was_cut(text: str, kept: int, left_out: int, tmp_path: Path) -> None:
     path = tmp_path / "x.pgn"
     path.write_text(text)
-    source = open_input(path, "pgn", rule=SKIP)
+    source = open_input(path, "pgn", policy=SKIP)
     assert sum(1 for file, chunk in source.chunks() for _ in file.entries(chunk)) == kept
     assert sum(kind.units for kind in sum_left_out([source])) == left_out
 

@@ -25,10 +25,10 @@ from loader.chess.tools import shuffle as shuffling
 from loader.chess.tools.convert import convert
 from loader.chess.tools.dedupe import DedupeResult, dedupe
 from loader.chess.tools.filter import FilterResult, filter_positions
-from loader.chess.tools.random_keys import Draws
+from loader.chess.tools.random_keys import RandomKeys
 from loader.chess.tools.repetitions import Limits
 from loader.chess.tools.shuffle import shuffle
-from loader.chess.tools.split import Part, part_paths, split
+from loader.chess.tools.split import SplitFile, split, split_paths
 from loader.cli.main import main
 from loader.errors import InterruptedBySignalError
 from loader.files import work_file
@@ -83,9 +83,9 @@ def deduped(files: list[Path], made: Path, threads: int) -> DedupeResult:
         return dedupe(open_sources([*files, files[0]]), target_from_name(made), made, 1 << 30, threads)
 
 
-def in_two(files: list[Path], made: Path, threads: int) -> Sequence[Part]:
+def in_two(files: list[Path], made: Path, threads: int) -> Sequence[SplitFile]:
     number = 0 if made.suffix == ".binpack" else 1
-    return split(open_sources(files)[number], target_from_name(made), part_paths(made, None), 0.4, 5, threads)
+    return split(open_sources(files)[number], target_from_name(made), split_paths(made, None), 0.4, 5, threads)
 
 
 def shuffled(files: list[Path], made: Path, threads: int) -> int:
@@ -372,6 +372,6 @@ def test_a_shuffle_goes_on_with_its_buckets(
 
 
 def test_draws_begin_anywhere() -> None:
-    whole = Draws(3).next(50)
+    whole = RandomKeys(3).next(50)
     for first in range(12):
-        assert (Draws(3, first).next(20) == whole[first : first + 20]).all()
+        assert (RandomKeys(3, first).next(20) == whole[first : first + 20]).all()

@@ -22,13 +22,13 @@ from loader.chess.positions.entry import NO_SCORE
 from loader.chess.positions.format import Target, named_format, target_from_name
 from loader.chess.positions.input import open_sources, read_all_units
 from loader.chess.positions.inputs import entries
-from loader.chess.positions.units import FIRST, UnitBlock, concatenate, find_game_starts
+from loader.chess.positions.units import START_OF_FILE, UnitBlock, concatenate, find_game_starts
 from loader.chess.tools import shuffle as shuffling
-from loader.chess.tools.convert import check_conversion, convert, first_units, sampled_units
+from loader.chess.tools.convert import check_conversion, convert, read_first_units, sample_units
 from loader.chess.tools.external_sort.spill import Buckets, Spill, sort_by_draw
 from loader.chess.tools.external_sort.unnamed_file import UnnamedFile
 from loader.chess.tools.shuffle import shuffle
-from loader.chess.tools.split import part_paths, split
+from loader.chess.tools.split import split, split_paths
 from loader.cli.amounts import parse_bytes, parse_share
 from loader.errors import DataError, UsageError
 from tests.loader.chess.formats.test_vectors import CONVERSIONS, EN_PASSANT_IF_TAKEN, vector
@@ -209,7 +209,7 @@ def test_no_game_is_on_both_sides_of_a_split(name: str, files: dict[str, Path], 
     path = tmp_path / files[name].name
     path.write_bytes(files[name].read_bytes())
     assert run("split", path, "--validation", "25%", "--seed", "1", "--threads", "2") == 0
-    train, validation = (units_in(part) for part in part_paths(path, None))
+    train, validation = (units_in(part) for part in split_paths(path, None))
     whole = units_in(path)
     assert len(train) > len(validation) > 0
     places = {unit: i for i, unit in enumerate(whole)}
@@ -231,10 +231,10 @@ def test_a_game_in_several_parts_stays_on_one_side(
     for path in (parts, viri):
         assert run("split", path, "--validation", "0.5", "--seed", "2") == 0
         assert "may be on both sides" not in capsys.readouterr().err
-        sides = [Counter(units_in(part)) for part in part_paths(path, None)]
+        sides = [Counter(units_in(part)) for part in split_paths(path, None)]
         (source,) = open_sources([path])
         (block,) = read_all_units([source], source.format, 1)
-        new, _ = find_game_starts(source.format, block, FIRST)
+        new, _ = find_game_starts(source.format, block, START_OF_FILE)
         assert games * 0.9 <= new.sum() <= games < len(block) / 5
         units = [bytes(block.bytes[begin:end]) for begin, end in zip(block.begins, block.ends, strict=True)]
         for game in np.split(np.arange(len(block)), np.flatnonzero(new)[1:]):
@@ -250,7 +250,7 @@ def test_a_split_is_a_function_of_its_seed(files: dict[str, Path], tmp_path: Pat
     for i, (seed, threads) in enumerate(((1, 1), (1, 4), (2, 1))):
         folder = tmp_path / str(i)
         folder.mkdir()
-        paths = part_paths(source.path, folder)
+        paths = split_paths(source.path, folder)
         split(source, Target(source.format), paths, 0.3, seed, threads)
         made[i] = [path.read_bytes() for path in paths]
     assert made[0] == made[1] != made[2]
@@ -305,7 +305,7 @@ def test_equal_draws_keep_the_order_of_the_input(tmp_path: Path) -> None:
         spill = Spill(file)
         for begin in (0, 20):
             draws = np.full(20, 7 << 56, np.uint64)
-            spill.add(Buckets.of_blocks([(block.part(begin, begin + 20), draws)], 56))
+            spill.add(Buckets.of_blocks([(block.slice(begin, begin + 20), draws)], 56))
         assert [bucket for bucket in range(256) if spill.size(bucket)] == [7]
         assert b"".join(bytes(part.bytes) for part in sort_by_draw(spill.read(7))) == bytes(data)
     assert not list(tmp_path.iterdir())
@@ -345,13 +345,13 @@ def test_a_sample_is_drawn_from_all_alike(files: dict[str, Path]) -> None:
     places = {unit: i for i, unit in enumerate(units)}
     counts = np.zeros(10)
     for seed in range(20):
-        block = sampled_units(sources, kind, 100, seed, threads=2)
+        block = sample_units(sources, kind, 100, seed, threads=2)
         drawn = [places[bytes(block.bytes[b:e])] for b, e in zip(block.begins, block.ends, strict=True)]
         assert drawn == sorted(drawn)
         assert len(set(drawn)) == 100
         counts += np.bincount(np.array(drawn) * 10 // len(units), minlength=10)
     assert float(((counts - 200) ** 2 / 200).sum()) < 9 + 4 * 18**0.5
-    assert len(sampled_units(sources, kind, 10**6, 1)) == len(units)
+    assert len(sample_units(sources, kind, 10**6, 1)) == len(units)
 
 
 def test_head_and_count_take_whole_games(
@@ -360,7 +360,7 @@ def test_head_and_count_take_whole_games(
     made = tmp_path / "head.viri"
     assert run("head", files["viriformat"], "-n", "3", "-o", made) == 0
     assert units_in(made) == units_in(files["viriformat"])[:3]
-    assert sum(len(block) for block in first_units(open_sources([VALIDATION]), named_format("binpack"), 7)) == 7
+    assert sum(len(block) for block in read_first_units(open_sources([VALIDATION]), named_format("binpack"), 7)) == 7
     capsys.readouterr()
     assert run("count", VALIDATION, made) == 0
     out = capsys.readouterr().out.splitlines()

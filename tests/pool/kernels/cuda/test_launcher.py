@@ -253,11 +253,13 @@ def test_a_program_that_the_driver_refuses_is_named_with_its_compiler(driver: Dr
 
 def test_a_kernel_that_does_not_compile_ends_the_run_with_one_line() -> None:
     worker = SimpleNamespace(_start=SimpleNamespace(peer=Peer(WORKER, 1), device="cuda:1"))
-    error = CompileError("fold.cu LEAVES=4 for sm_90: NVRTC 13.0: fold.cu(3): error: no")
+    error = CompileError("reduce.cu LEAVES=4 for sm_90: NVRTC 13.0: reduce.cu(3): error: no")
     with pytest.raises(RunError) as raised:
         Worker._report_failure(cast("Worker", worker), error, cast("Assignment", None))
     (line,) = str(raised.value).splitlines()
-    assert line.startswith("worker 1 (cuda:1): a kernel can't be compiled: CompileError: fold.cu LEAVES=4 for sm_90: ")
+    assert line.startswith(
+        "worker 1 (cuda:1): a kernel can't be compiled: CompileError: reduce.cu LEAVES=4 for sm_90: "
+    )
     assert "; pool.own_kernels = false computes with torch's own operations; all that was said is in " in line
 
 

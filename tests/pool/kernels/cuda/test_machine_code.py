@@ -19,6 +19,8 @@ from tests.pool.kernels.cuda import toolkit
 from tests.pool.kernels.cuda.toolkit import ARCHITECTURES, MachineCode, loads_in_flight
 from tests.support.paths import ROOT
 
+pytestmark = pytest.mark.machine_code
+
 CHESS = Path(layer_stacks.__file__).parent
 SUMS: dict[str, dict[str, int | str]] = {
     "float32": {"BFLOAT16": 0, "NARROW": 0, "WIDTH": 4, "INDEX": "uint16", "VALUES": 0},
@@ -32,7 +34,7 @@ FIRST_STAGES = {  # "cut": activations are
     **{f"{activation}": {"ACTIVATION": activation, "CUT": 0} for activation in range(3)},
     "cut": {"ACTIVATION": 0, "CUT": 1},
 }
-FOLDS = {  # of so many leaves; of 64 with bfloat16 some bytes are spilled
+REDUCTIONS = {  # of so many leaves; of 64 with bfloat16 some bytes are spilled
     **{f"{leaves}": {"LEAVES": leaves, "NARROW": 0} for leaves in (1, 4, 16, 64)},
     **{f"bfloat16 {leaves}": {"LEAVES": leaves, "NARROW": 1} for leaves in (4, 16)},
 }
@@ -75,11 +77,11 @@ SOURCES = {
         CHESS / "bucket_difference.cu", BFLOAT16=0, NARROW=0, WIDTH=1, BUCKETS=8, VALUES=0, INDEX="uint16"
     ),
     "find_rows": Source.of("find_rows.cu", BFLOAT16=0, WIDTH=1, LEAVES=4, INDEX="uint16"),
-    **{f"fold {name}": Source.of("fold.cu", BFLOAT16=0, WIDTH=4, **leaves) for name, leaves in FOLDS.items()},
+    **{f"reduce {name}": Source.of("reduce.cu", BFLOAT16=0, WIDTH=4, **leaves) for name, leaves in REDUCTIONS.items()},
     **{
         f"step {rule} {name}": Source.of("step.cu", BFLOAT16=0, WIDTH=4, STEP=rule, **leaves)
         for rule in ("Adam", "RangerLite", "RangerLiteLookahead")
-        for name, leaves in FOLDS.items()
+        for name, leaves in REDUCTIONS.items()
     },
 }
 # Blocks of 128 threads that find room on a multiprocessor at least, on each kind of device.
@@ -101,7 +103,7 @@ BLOCKS = {
     "layer_stacks 2 0 cut": {"stacks_forward": 4, "stacks_backward": 9},
     "layer_stacks 2 1 cut": {"stacks_forward": 4, "stacks_backward": 8},
     "step Adam 4": {"step": 12, "step_rows": 12},
-    "fold 4": {"fold": 12, "fold_rows": 12},
+    "reduce 4": {"reduce": 12, "reduce_rows": 12},
 }
 IN_FLIGHT = {  # kernels that must have so many rows on their way
     "list_sums float32": {"sum_lists": 4, "sum_pieces": 4, "join_pieces": 4},
@@ -117,14 +119,10 @@ IN_FLIGHT = {  # kernels that must have so many rows on their way
     "first_stage_backward float32 cut": {"first_stage_backward": 4},
     "column_sums": {"column_sums": 8},
     "step Adam 4": {"step": 4, "step_rows": 4},
-    "fold 4": {"fold": 4, "fold_rows": 4},
+    "reduce 4": {"reduce": 4, "reduce_rows": 4},
 }
 CONSTANT = re.compile(r"HFMA2\S* R\d+, -RZ, RZ, ")  # -0 times 0 plus a constant: how one comes into a register
-OFTEN = ("sm_75", "sm_120")  # the oldest and the newest: always looked at
-EVERY = pytest.mark.parametrize(
-    "architecture",
-    [each if each in OFTEN else pytest.param(each, marks=pytest.mark.machine_code) for each in ARCHITECTURES],
-)
+EVERY = pytest.mark.parametrize("architecture", ARCHITECTURES)
 Compiled = Callable[[str, str], MachineCode]
 KEPT = ROOT / "build/cubins"  # by content, for all processes that run tests
 
@@ -179,7 +177,7 @@ def test_rows_are_moved_by_128_bits_and_several_at_a_time(compiled: Compiled, so
 def test_no_product_is_contracted_with_a_sum(compiled: Compiled, architecture: str) -> None:
     """Divisions and roots are sequences of contracted steps that end in the rounded result; steps and cuts have
     them."""
-    for source in ("list_sums values", "first_stage float32 2", "fold 4"):
+    for source in ("list_sums values", "first_stage float32 2", "reduce 4"):
         code = compiled(source, architecture)
         for name, instructions in code.instructions.items():
             contracted = [words for words in instructions if re.match(r"(FFMA|HFMA2|FMA)\b", words)]

@@ -36,7 +36,7 @@ class BinpackCodec final : public chess::Codec {
         return std::make_unique<Writer>();
     }
 
-    [[nodiscard]] std::size_t together() const override { return kMaxLanes; }
+    [[nodiscard]] std::size_t chunks_per_task() const override { return kMaxLanes; }
     void read_lanes(std::span<chess::Lane> lanes, std::size_t count, bool checks) const override {
         Lane* states[kMaxLanes];
         for (std::size_t i = 0; i < lanes.size(); ++i) {

@@ -73,7 +73,7 @@ void bind(nb::module_& module) {
     nb::class_<Reader, rows::RowReader>(module, "CsvReader", "Text files with columns, for the stream.")
         .def("__init__", &make_reader, "files"_a, "columns"_a, "shape"_a,
              "`columns`: of each file; `shape`: of the rows that will be read.")
-        .def("leave_out_damage", &Reader::leave_out_damage, "From now on lines that can't be read are left out.");
+        .def("skip_damage", &Reader::skip_damage, "Skips lines that can't be read, from now on.");
 }
 
 }  // namespace sparsepool::csv

@@ -22,7 +22,7 @@ class Reader final : public rows::LineReader {
         require_fit(columns_[file], shape);
         return parse_lines(text, piece == 0, columns_[file], shape, rows);
     }
-    [[nodiscard]] const char* column_word() const override { return "byte"; }
+    [[nodiscard]] const char* column_noun() const override { return "byte"; }
 
     std::vector<Columns> columns_;  // of each file
 };

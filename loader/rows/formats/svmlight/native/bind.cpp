@@ -15,7 +15,7 @@ namespace sparsepool::svmlight {
 void bind(nb::module_& module) {
     nb::class_<Reader, rows::RowReader>(module, "SvmlightReader", "Svmlight files for the stream.")
         .def(nb::init<std::vector<std::shared_ptr<const lines::LineFile>>>(), "files"_a)
-        .def("leave_out_damage", &Reader::leave_out_damage, "From now on lines that can't be read are left out.");
+        .def("skip_damage", &Reader::skip_damage, "Skips lines that can't be read, from now on.");
 }
 
 }  // namespace sparsepool::svmlight

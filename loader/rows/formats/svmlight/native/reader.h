@@ -14,7 +14,7 @@ class Reader final : public rows::LineReader {
                                           stream::RecordBuffer& rows) const override {
         return parse_lines(text, shape, rows);
     }
-    [[nodiscard]] const char* column_word() const override { return "column"; }
+    [[nodiscard]] const char* column_noun() const override { return "column"; }
 };
 
 }  // namespace sparsepool::svmlight

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from pool import _native
 from pool.kernels import backend
-from pool.kernels.cuda import fold as kernels
+from pool.kernels.cuda import reduction as kernels
 from pool.kernels.cuda.compiler import Source
 from pool.kernels.cuda.launcher import Argument, Extent
 from pool.kernels.reduction import Addend
@@ -94,8 +94,8 @@ def whole(gradients: Sequence[Tensor], lists: Sequence[Tensor], rows: int, first
 def test_a_fold_has_the_bits_of_the_cpus(places: list[int], size: int, scale: float) -> None:
     gradients = [numbers(size, seed=s) for s in range(len(places))]
     wanted, found = torch.empty(size), torch.empty(size)
-    _native.fold(wanted, gradients, places=places, scale=scale, threads=1)
-    kernels.fold(found, gradients, places, scale)
+    _native.reduce(wanted, gradients, leaves=places, scale=scale, threads=1)
+    kernels.reduce(found, gradients, places, scale)
     assert bits(found) == bits(wanted)
 
 
@@ -107,10 +107,10 @@ def test_a_fold_of_rows_has_the_bits_of_the_cpus(places: list[int], columns: int
     gradients, lists = touched_rows(len(places), columns, rows, first_row, torch.uint16)
     wanted, found = torch.full((rows, columns), 7.0), torch.full((rows, columns), 7.0)
     sources: list[Any] = [(addend.gradient, addend.touched) for addend in whole(gradients, lists, rows, first_row)]
-    _native.fold_rows(
-        wanted, sources, places=places, scale=0.5, first_row=first_row, touched_only=touched_only, threads=1
+    _native.reduce_rows(
+        wanted, sources, leaves=places, scale=0.5, first_row=first_row, touched_only=touched_only, threads=1
     )
-    kernels.fold_rows(found, gradients, lists, places, 0.5, first_row, touched_only)
+    kernels.reduce_rows(found, gradients, lists, places, 0.5, first_row, touched_only)
     assert bits(found) == bits(wanted)
 
 
@@ -122,9 +122,9 @@ def test_gradients_of_bfloat16_give_the_bits_of_their_float32(which: set[int], c
 
     def computed(gradients: list[Tensor], dense: list[Tensor]) -> list[bytes]:
         state = [numbers(rows, columns, seed=s).abs() for s in range(6)]
-        kernels.fold(state[0], dense, places, 0.5)
+        kernels.reduce(state[0], dense, places, 0.5)
         kernels.step("Adam", [state[1], state[1], state[2], state[3]], dense, places, ADAM)
-        kernels.fold_rows(state[4], gradients, lists, places, 0.5, first_row, True)
+        kernels.reduce_rows(state[4], gradients, lists, places, 0.5, first_row, True)
         tensors = [state[5], state[5], state[2], state[3]]
         kernels.step_rows("Adam", tensors, gradients, lists, places, ADAM, [first_row, 0])
         return bits(*state)
@@ -202,7 +202,7 @@ def test_blocks_and_orders_change_no_bit(cpu: CpuLauncher) -> None:
 
 
 def test_places_that_are_too_far_apart_are_refused() -> None:
-    with pytest.raises(ValueError, match="places 3 to 64: a node of 128; fold nodes of 64 first"):
+    with pytest.raises(ValueError, match="places 3 to 64: a node of 128; reduce nodes of 64 first"):
         kernels.leaves_of([3, 64])
     assert kernels.leaves_of([64, 66, 127]) == (64, [0, 2, 63])
 
@@ -218,6 +218,6 @@ def test_any_number_of_touched_rows_has_a_grid(cpu: CpuLauncher, monkeypatch: py
     count = 65_535 * 128 + 1
     gradients = [torch.empty(count, 1), torch.empty(5, 1)]
     lists = [torch.empty(len(gradient), dtype=torch.uint32) for gradient in gradients]
-    kernels.fold_rows(torch.empty(count, 1), gradients, lists, [0, 1], 1.0, 0, False)
+    kernels.reduce_rows(torch.empty(count, 1), gradients, lists, [0, 1], 1.0, 0, False)
     assert grids["find_rows"] == ((2 * 65_535 + 1, 1), (1, 128))
-    assert set(grids) == {"find_rows", "fold_rows"}
+    assert set(grids) == {"find_rows", "reduce_rows"}

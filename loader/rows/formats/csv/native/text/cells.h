@@ -9,31 +9,35 @@
 
 namespace sparsepool::csv {
 
-// The texts of one line after the other, cut as RFC 4180 says; a quote that does not begin a text is a letter.
+// Splits lines into cells as RFC 4180 says. A quote that is not the first character of a cell is a letter.
 class Cells {
   public:
     explicit Cells(const Cut& cut) : cut_(cut) {}
 
-    // The line [text, end), with its line feed at `end`. Null; or where something is wrong, which `reason` says.
+    // Splits the line [text, end), whose line feed is at `end`. Returns null, or where the line is wrong; `reason`
+    // tells why.
     [[nodiscard]] const char* split(const char* text, const char* end);
 
     [[nodiscard]] std::size_t size() const { return texts_.size(); }
 
-    // Of a column. Behind it is a delimiter, a quote or a line feed.
+    // The text of a column. A delimiter, a quote or a line feed follows it in memory.
     [[nodiscard]] std::string_view operator[](std::size_t column) const { return texts_[column]; }
 
-    // Where it begins in the line.
+    // Where the cell of a column begins in the line.
     [[nodiscard]] const char* begin_of(std::size_t column) const { return begins_[column]; }
 
     [[nodiscard]] const std::string& reason() const { return reason_; }
 
   private:
+    [[nodiscard]] const char* add_unquoted(const char* text, const char* end);
     [[nodiscard]] const char* add_quoted(const char* text, const char* end);
+    [[nodiscard]] const char* find_quote(const char* text, const char* end) const;
+    [[nodiscard]] const char* add_with_doubled_quotes(const char* text, const char* quote, const char* end);
 
     Cut cut_;
     std::vector<std::string_view> texts_;
     std::vector<const char*> begins_;
-    std::string unquoted_;  // texts that had doubled quotes, of the line
+    std::string undoubled_;  // the line's texts with doubled quotes, which are single here
     std::string reason_;
 };
 

@@ -9,13 +9,14 @@
 
 namespace sparsepool::csv {
 
-// Rows of whole lines of UTF-8, whose columns are cut as text/cells.h says. A number is as in svmlight files, with
-// blanks around it; a category is a feature by its hash (rows/native/feature_hash.h) modulo the size of the field, and
-// of two with one feature in a row one counts. Empty lines are no rows. Appends each row to `rows`; at a fault, those
-// before it.
+// Parses complete lines of UTF-8 and appends a row for each to `rows`, up to a fault. Empty lines are no rows.
 //
-// `begins_file`: the text's first line is the file's, which may begin with a byte order mark. The text must be followed
-// by a line feed, which is the last line's if it has none.
+// Columns are split as text/cells.h says. A number is written as in svmlight files, with blanks around it. A category
+// becomes the feature of its hash (rows/native/feature_hash.h) modulo the size of the field; categories of a row with
+// the same feature count once.
+//
+// `begins_file`: the first line of the text is that of the file, which may begin with a byte order mark. A line feed
+// must follow the text; it belongs to the last line if that line has none.
 [[nodiscard]] rows::ParseResult parse_lines(std::string_view text, bool begins_file, const Columns& columns,
                                             const rows::RowShape& shape, stream::RecordBuffer& rows);
 

@@ -9,13 +9,13 @@
 
 namespace sparsepool::svmlight {
 
-// Rows of whole lines:
+// Parses complete lines and appends a row for each to `rows`, up to a fault:
 //
 //     LABEL [qid:NUMBER] NUMBER:VALUE NUMBER:VALUE ... [# comment]
 //
-// Parts are separated by any of space, tab, vertical tab, form feed and carriage return. Numbers ascend. With weights,
-// LABEL may be LABEL:WEIGHT. Lines with nothing but a comment are no rows. Appends each row to `rows`; at a fault,
-// those before it. The text must be followed by a line feed, which is the last line's if it has none.
+// Parts are separated by spaces, tabs, vertical tabs, form feeds and carriage returns. Numbers ascend. With weights,
+// LABEL may be LABEL:WEIGHT. Lines with nothing but a comment are no rows. A line feed must follow the text; it belongs
+// to the last line if that line has none.
 [[nodiscard]] rows::ParseResult parse_lines(std::string_view text, const rows::RowShape& shape,
                                             stream::RecordBuffer& rows);
 

@@ -1,4 +1,4 @@
-#include "fold/fold.h"
+#include "reduce/reduce.h"
 
 #include "bind/bind.h"
 #include "bind/source_lists.h"
@@ -7,21 +7,21 @@ namespace nb = nanobind;
 namespace sparsepool {
 namespace {
 
-void fold_list(const OutArray& out, const std::vector<Array>& sources, const Places& places, float scale,
-               std::size_t threads) {
+void reduce_list(const OutArray& out, const std::vector<Array>& sources, const Leaves& leaves, float scale,
+                 std::size_t threads) {
     const std::size_t size = out.size();
     float* to = flat_floats<float>(out, "out", size);
-    const Sources from = dense_sources(sources, places, size);
+    const Sources from = dense_sources(sources, leaves, size);
     const nb::gil_scoped_release release;
-    fold(to, size, from, scale, threads);
+    reduce(to, size, from, scale, threads);
 }
 
-void fold_row_list(const OutArray& out, const RowPairs& sources, const Places& places, float scale,
-                   std::size_t first_row, bool touched_only, std::size_t threads) {
+void reduce_row_list(const OutArray& out, const RowPairs& sources, const Leaves& leaves, float scale,
+                     std::size_t first_row, bool touched_only, std::size_t threads) {
     const Matrix to = matrix<float>(out, "out");
-    const std::vector<RowSource> from = row_sources(sources, places, "out", to.rows, to.columns, first_row);
+    const std::vector<RowSource> from = row_sources(sources, leaves, "out", to.rows, to.columns, first_row);
     const nb::gil_scoped_release release;
-    fold_rows(to, from, scale, first_row, touched_only, threads);
+    reduce_rows(to, from, scale, first_row, touched_only, threads);
 }
 
 double squares_of(const Array& source, std::size_t threads) {
@@ -43,23 +43,23 @@ bool copy_list(const OutArray& out, const Array& source) {
 
 }  // namespace
 
-void bind_fold(nb::module_& module) {
+void bind_reduce(nb::module_& module) {
     module.def("copy_checked", &copy_list, nb::arg("out"), nb::arg("source"),
                R"(Copies source to out, both float32 [n]; whether all of it is finite.)");
     module.def(
-        "fold", &fold_list, nb::arg("out"), nb::arg("sources"), nb::kw_only(), nb::arg("places") = nb::none(),
+        "reduce", &reduce_list, nb::arg("out"), nb::arg("sources"), nb::kw_only(), nb::arg("leaves") = nb::none(),
         nb::arg("scale") = 1.0F, nb::arg("threads") = 1,
         R"(out = (sum of the sources) * scale, along the tree of pool/kernels/tree.py; all float32 of one size, of
 any shape; sources also bfloat16, which is widened.
 
-`places`: of each source in the tree, ascending; None: 0, 1, 2 ... Of none the sum is zeros; of one it is the
+`leaves`: of each source in the tree, ascending; None: 0, 1, 2 ... Of none the sum is zeros; of one it is the
 source, bit for bit. `out` may be one of the sources. A scale of 1.0 multiplies nothing.)");
     module.def("sum_of_squares", &squares_of, nb::arg("source"), nb::kw_only(), nb::arg("threads") = 1,
                R"(The sum of the squares of float32 [n], in double precision, in an order that n alone decides.)");
-    module.def("fold_rows", &fold_row_list, nb::arg("out"), nb::arg("sources"), nb::kw_only(),
-               nb::arg("places") = nb::none(), nb::arg("scale") = 1.0F, nb::arg("first_row") = 0,
+    module.def("reduce_rows", &reduce_row_list, nb::arg("out"), nb::arg("sources"), nb::kw_only(),
+               nb::arg("leaves") = nb::none(), nb::arg("scale") = 1.0F, nb::arg("first_row") = 0,
                nb::arg("touched_only") = false, nb::arg("threads") = 1,
-               R"(The fold of tables of which a source defines only the rows it touched; its other rows are never read.
+               R"(The sum of tables of which a source defines only the rows it touched; its other rows are never read.
 
 out float32 [R, C]; sources: (gradient float32 or bfloat16 [R, C], touched uint16 or uint32 [m], strictly
 ascending). A gradient may be [n, C] instead: the n touched rows among these R, one after the other.

@@ -1,6 +1,6 @@
 """Reduces the gradients of a step along its tree (I2) by our kernels, alone or together with an optimizer's step.
 
-The kernels are src/fold.cu, step.cu and find_rows.cu. `pool.kernels.reduction` and `pool.kernels.rule` describe the
+The kernels are src/reduce.cu, step.cu and find_rows.cu. `pool.kernels.reduction` and `pool.kernels.rule` describe the
 arguments. `places`: the gradients' leaves in the tree, ascending. A table's gradients are the touched rows alone, one
 after the other, numbered by `touched`.
 """
@@ -21,16 +21,16 @@ MAX_LEAVES = 64  # greatest number of leaves of the tree's smallest node that ho
 _INDEX = {torch.uint16: "uint16", torch.uint32: "uint32"}
 
 
-def fold(out: Tensor, gradients: Sequence[Tensor], places: Sequence[int], scale: float) -> None:
+def reduce(out: Tensor, gradients: Sequence[Tensor], places: Sequence[int], scale: float) -> None:
     """Writes to `out` the sum of the gradients, at least one, times the scale. All have one shape. `out` may be the
     memory of one gradient."""
     leaves, narrow, sources = _sources(gradients, places)
     width = width_of(out.numel(), out, *gradients)
-    source = Source.of("fold.cu", BFLOAT16=0, WIDTH=width, LEAVES=leaves, NARROW=narrow)
-    run(out.device, source, "fold", Extent(out.numel() // width, 1), sources, out, scale, out.numel())
+    source = Source.of("reduce.cu", BFLOAT16=0, WIDTH=width, LEAVES=leaves, NARROW=narrow)
+    run(out.device, source, "reduce", Extent(out.numel() // width, 1), sources, out, scale, out.numel())
 
 
-def fold_rows(
+def reduce_rows(
     out: Tensor,
     gradients: Sequence[Tensor],
     touched: Sequence[Tensor],
@@ -48,9 +48,9 @@ def fold_rows(
     rows, columns = out.shape
     row_numbers = _row_numbers(touched, places, leaves, first_row, rows)
     width = width_of(columns, out, *gradients)
-    source = Source.of("fold.cu", BFLOAT16=0, WIDTH=width, LEAVES=leaves, NARROW=narrow)
+    source = Source.of("reduce.cu", BFLOAT16=0, WIDTH=width, LEAVES=leaves, NARROW=narrow)
     arguments = sources, row_numbers, out, scale, rows, columns, touched_only
-    run(out.device, source, "fold_rows", Extent(rows, columns // width), *arguments)
+    run(out.device, source, "reduce_rows", Extent(rows, columns // width), *arguments)
 
 
 def step(
@@ -102,7 +102,7 @@ def leaves_of(places: Sequence[int]) -> tuple[int, list[int]]:
     level = (places[0] ^ places[-1]).bit_length()
     leaves = 1 << level
     if leaves > MAX_LEAVES:
-        raise ValueError(f"places {places[0]} to {places[-1]}: a node of {leaves}; fold nodes of {MAX_LEAVES} first")
+        raise ValueError(f"places {places[0]} to {places[-1]}: a node of {leaves}; reduce nodes of {MAX_LEAVES} first")
     assert all(left < right for left, right in pairwise(places)), "I2"
     return leaves, [place & (leaves - 1) for place in places]
 
