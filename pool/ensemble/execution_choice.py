@@ -16,7 +16,7 @@ from torch import nn
 from loader.plugins.error_text import in_words
 from loader.stream.schema import BatchSchema, SparseBatch
 from loader.stream.slots import allocate_slots, write_batch
-from pool.device.memory import out_of_memory
+from pool.device.memory import is_out_of_memory
 from pool.ensemble.batched_members import BatchedMembers, alike, sparse_parameters
 from pool.ensemble.execution import Execution
 from pool.ensemble.member import Member
@@ -57,7 +57,7 @@ def choose(members: Sequence[Member], schema: BatchSchema, one_by_one: Execution
     try:
         _try(batched, members, some_batch(schema).to(device))
     except Exception as error:
-        if out_of_memory(error):
+        if is_out_of_memory(error):
             raise
         return one_by_one, f"{_IN_TURN}: {_place(batched, error)} {_in_words(error)}"
     return batched, _TOGETHER

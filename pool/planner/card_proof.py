@@ -16,9 +16,9 @@ from functools import cache, partial
 import torch
 
 from pool.device.memory_probes import find_sharing_problems
-from pool.device.proof import COPIED, NEEDED, NEEDED_BY_SEVERAL, Record, Setup, note, notes_file
+from pool.device.proof import COPIED, NEEDED, NEEDED_BY_SEVERAL, Record, Setup, records_path, write_record
 from pool.device.second_process import NotTriedError
-from pool.device.shared_memory import shared_memory_of
+from pool.device.shared_memory import get_shared_memory
 from pool.exchange.device.card_copies import find_copy_problem
 
 
@@ -37,7 +37,7 @@ def card_proof(devices: Sequence[torch.device], module: str, seconds: float) -> 
     `module`: `testing.device_module` of the config. `seconds`: time limit for trying it.
     """
     kind, deadline = devices[0].type, time.monotonic() + seconds
-    shared = shared_memory_of(kind)
+    shared = get_shared_memory(kind)
     assert shared is not None
     copied = cache(partial(find_copy_problem, kind, module, deadline)) if len(devices) > 1 else None
     setups = {shared.setup(device): device for device in devices}
@@ -57,12 +57,12 @@ def _judged(setup: Setup, shared: Callable[[], dict[str, str]], copied: Callable
     `shared` and `copied` try sharing memory and copying between devices. `copied` is None if there is a single
     device.
     """
-    needed, record = NEEDED if copied is None else NEEDED_BY_SEVERAL, Record.noted(setup)
+    needed, record = NEEDED if copied is None else NEEDED_BY_SEVERAL, Record.find(setup)
     when, kept = f"on {record.day}", ""
-    if record.lacks(needed):
+    if record.needs_tests(needed):
         begin = time.monotonic()
         try:
-            found = shared() if record.lacks(NEEDED) else {}
+            found = shared() if record.needs_tests(NEEDED) else {}
             if copied is not None and not any(found.values()):
                 found[COPIED] = copied()
         except NotTriedError as error:
@@ -71,15 +71,15 @@ def _judged(setup: Setup, shared: Callable[[], dict[str, str]], copied: Callable
         record = Record(setup, datetime.now(UTC).date().isoformat(), {**record.problems, **found})
         when, kept = f"now, in {time.monotonic() - begin:.1f} s", _kept(record)
     tried = f"shared memory was tried {when}, {setup}"
-    if problem := record.failed(needed):
-        return Verdict(proven=False, why=f"{tried}: {problem}{kept or f'; to try it again, remove {notes_file()}'}")
-    return Verdict(proven=True, why=f"{tried}: {record.passed()}{kept}")
+    if problem := record.failure_line(needed):
+        return Verdict(proven=False, why=f"{tried}: {problem}{kept or f'; to try it again, remove {records_path()}'}")
+    return Verdict(proven=True, why=f"{tried}: {record.passed_line()}{kept}")
 
 
 def _kept(record: Record) -> str:
     """Writes a record to the file of notes. Returns text that explains why that is impossible; "" if it was written."""
     try:
-        note(record)
+        write_record(record)
     except OSError as error:
         return f"; each start tries it, since that can't be noted: {error}"
-    return "" if notes_file() else "; each start tries it, since there is no cache folder to note that in"
+    return "" if records_path() else "; each start tries it, since there is no cache folder to note that in"

@@ -9,7 +9,7 @@ import torch
 
 from pool.config.tree import Config
 from pool.device.names import Device, parse_device
-from pool.device.shared_memory import shared_memory_of
+from pool.device.shared_memory import get_shared_memory
 from pool.errors import ConfigError
 from pool.exchange.exchange_choice import HOST, Exchange
 from pool.exchange.groups import Groups
@@ -120,7 +120,7 @@ def _problems(
     for worker in workers:
         if worker.kind != home.kind or not worker.is_accelerator:
             yield f"a worker is on {worker.torch_name}, which is no {_kind(home)}"
-    if shared and is_there and shared_memory_of(home.kind) is None:
+    if shared and is_there and get_shared_memory(home.kind) is None:
         yield f"two processes can't share the memory of {home.torch_name}{_remedy(home)}"
     for member in config.members:
         made = load_class(member.optimizer.name, "optimizer.name")

@@ -22,11 +22,11 @@ from pool import numerics
 from pool.config.ensemble import MOST_LOSSES
 from pool.config.tree import Config
 from pool.crash_points import crash_point
-from pool.device.cards import VARIABLE, describe_hidden_cards
-from pool.device.installation import count_installed_cards, driver_version, explain_unusable_cards
-from pool.device.names import parse_device, resolve_devices, unused_devices
+from pool.device.cards import VISIBLE_DEVICES, describe_hidden_cards
+from pool.device.installation import count_installed_cards, explain_unusable_cards, read_driver_version
+from pool.device.names import describe_unused_devices, parse_device, resolve_devices
 from pool.device.plugins import add_devices
-from pool.device.precision import choose_computing
+from pool.device.precision import apply_arithmetic
 from pool.device.probe import describe_cards
 from pool.ensemble.factory import described
 from pool.errors import AWAY_ERRORS, ConfigError, PoolError, UnavailableError
@@ -88,7 +88,7 @@ def choose_devices(start: PlannerStart) -> tuple[tuple[str, ...], str]:
     config = start.config
     add_devices(config.testing.device_module)
     specs, workers = config.pool.devices, config.num_cpu_workers
-    hidden = describe_hidden_cards(os.environ.get(VARIABLE))
+    hidden = describe_hidden_cards(os.environ.get(VISIBLE_DEVICES))
     try:
         if "auto" in specs and not hidden and _cuda_count() == 0 and count_installed_cards() > 0:
             raise _unusable_cards()
@@ -287,7 +287,7 @@ def run(start: PlannerStart) -> Answer:
     answer: Answer
     try:
         pool = start.config.pool
-        choose_computing(own_kernels=pool.own_kernels, dense_products=pool.dense_products)
+        apply_arithmetic(own_kernels=pool.own_kernels, dense_products=pool.dense_products)
         devices, missing = choose_devices(start)
         data, members = plan_run(start)
         plans, measures = members.plans, members.measured
@@ -335,7 +335,7 @@ def _unusable_cards() -> UnavailableError:
 
     The user has such a device and would not expect to train on the CPU instead.
     """
-    driver = f"NVIDIA's driver {driver_version()}".rstrip()
+    driver = f"NVIDIA's driver {read_driver_version()}".rstrip()
     return UnavailableError(
         f"pool.devices=auto: this machine has {driver}, and torch {torch.__version__} can't use its cards: "
         f'{_why_unusable()}; to train on the CPU, say so: pool.devices = ["cpu", "cpu"]'
@@ -368,10 +368,10 @@ def _about(config: Config, devices: Sequence[str]) -> Iterator[str]:
     if "auto" in config.pool.devices and count == 0:
         workers = f"{config.num_cpu_workers} CPU workers" if config.num_cpu_workers > 1 else "one CPU worker"
         yield f"pool.devices=auto: no CUDA device, so {workers}, by the number of cores and of batches in a step"
-    why = describe_hidden_cards(os.environ.get(VARIABLE))
+    why = describe_hidden_cards(os.environ.get(VISIBLE_DEVICES))
     if cards > count == 0 and not why:
         why = f": {_why_unusable()}"
-    if line := unused_devices(devices, count, cards, why):
+    if line := describe_unused_devices(devices, count, cards, why):
         yield line
 
 

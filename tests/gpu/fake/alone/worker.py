@@ -15,7 +15,7 @@ import torch
 from pool import numerics
 from pool.config.load import parse_config
 from pool.device.event_waiter import EventWaiter
-from pool.device.memory import out_of_memory
+from pool.device.memory import is_out_of_memory
 from pool.device.page_lock import page_lock
 from pool.device.precision import DenseProducts
 from pool.device.timeline import COMPUTES, COPIES_IN, COPIES_OUT
@@ -232,7 +232,7 @@ def test_too_little_memory_for_a_library_or_a_kernel_is_known() -> None:
     fakegpu.configure(fail_launch=1)
     with pytest.raises(RuntimeError) as error:
         torch.ones(4, device="fakegpu:0")
-    assert out_of_memory(error.value)
+    assert is_out_of_memory(error.value)
 
 
 def test_what_the_device_has_failed_with_is_raised_by_who_waits() -> None:

@@ -21,7 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pool._native import grid, pack_arguments, structure
-from pool.device.precision import choose_computing
+from pool.device.precision import apply_arithmetic
 from pool.errors import RunError
 from pool.kernels import backend
 from pool.kernels.backend import backend_of
@@ -305,10 +305,10 @@ def test_kernels_can_be_forgone(monkeypatch: pytest.MonkeyPatch) -> None:
     cpu = torch.device("cpu")
     monkeypatch.setattr(launcher, "makers", {"cpu": lambda _: SimpleNamespace(version="NVRTC 13.0")})
     assert launcher.computing_with(cpu) == "kernels compiled by NVRTC 13.0"
-    choose_computing(own_kernels=False, dense_products="tf32")
+    apply_arithmetic(own_kernels=False, dense_products="tf32")
     assert launcher.computing_with(cpu) == "torch's own operations"
     assert torch.backends.cuda.matmul.allow_tf32
-    choose_computing(own_kernels=True, dense_products="float32")
+    apply_arithmetic(own_kernels=True, dense_products="float32")
     assert [torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32] == [False, False]
 
 
