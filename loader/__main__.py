@@ -12,9 +12,9 @@ INTERRUPTED = 130  # nothing of ours is imported yet
 def main() -> int:
     """Runs the command line and returns the exit code."""
     try:
-        from loader.plugins.modules import forget_current_folder
+        from loader.plugins.modules import remove_current_folder_from_path
 
-        forget_current_folder()
+        remove_current_folder_from_path()
         from loader.cli.main import main as run
     except KeyboardInterrupt:
         return INTERRUPTED

@@ -6,20 +6,32 @@ import math
 import os
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
-_GROUPS = Path("/proc/self/cgroup")
-_MOUNTED = Path("/sys/fs/cgroup")
+_CGROUP_LIST = Path("/proc/self/cgroup")
+_CGROUP_MOUNT = Path("/sys/fs/cgroup")
 
 
-def allowed_cores(groups: Path = _GROUPS, mounted: Path = _MOUNTED) -> int:
+@dataclass(frozen=True)
+class _ControlGroup:
+    """A control group (cgroup) of this process."""
+
+    mount: Path  # folder of the topmost group
+    folder: Path
+    is_unified: bool  # of cgroup version 2
+
+
+def allowed_cores(cgroup_list: Path = _CGROUP_LIST, cgroup_mount: Path = _CGROUP_MOUNT) -> int:
     """Returns the number of cores that this process may use: those of its affinity (`taskset`), but at most the quota
     of its control groups, rounded up.
 
-    groups: the file that lists the process's control groups. mounted: the folder in which control groups are mounted.
+    cgroup_list: the file that lists the process's control groups. cgroup_mount: the folder in which they are mounted.
     """
-    quotas = [max(1, math.ceil(quota)) for quota in _quotas(groups, mounted)]
-    return min([len(os.sched_getaffinity(0)), *quotas])
+    limits = [len(os.sched_getaffinity(0))]
+    for group in _control_groups(cgroup_list, cgroup_mount):
+        limits += [max(1, math.ceil(quota)) for quota in _core_quotas(group)]
+    return min(limits)
 
 
 def decoding_threads(accelerators: int = 0) -> int:
@@ -29,30 +41,34 @@ def decoding_threads(accelerators: int = 0) -> int:
     return min(max(2, allowed_cores() // 2), 2 + 2 * accelerators)
 
 
-def _quotas(groups: Path, mounted: Path) -> Iterator[float]:
-    """Yields the quota in cores of each control group of the process, and of each group that contains it. A group
-    without a quota yields nothing."""
+def _control_groups(cgroup_list: Path, cgroup_mount: Path) -> Iterator[_ControlGroup]:
+    """Yields the control groups of the process that may limit its processor time."""
     try:
-        lines = groups.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = cgroup_list.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return
-    for line in lines:
-        _, _, rest = line.partition(":")
-        controllers, _, name = rest.partition(":")
+    for line in lines:  # HIERARCHY:CONTROLLERS:PATH, without controllers in version 2
+        _, _, controllers_and_path = line.partition(":")
+        controllers, _, path = controllers_and_path.partition(":")
         if controllers and "cpu" not in controllers.split(","):
             continue
-        top = mounted / controllers
-        place = top / name.lstrip("/")
-        for folder in (place, *place.parents):
-            if not folder.is_relative_to(top):
-                break  # a container may see its own group as the top one, whatever its name is
-            with suppress(OSError, ValueError, ZeroDivisionError):
-                quota, period = _quota_and_period(folder, is_unified=not controllers)
-                if quota > 0:
-                    yield quota / period
+        mount = cgroup_mount / controllers
+        yield _ControlGroup(mount, mount / path.lstrip("/"), is_unified=not controllers)
 
 
-def _quota_and_period(folder: Path, *, is_unified: bool) -> tuple[int, int]:
+def _core_quotas(group: _ControlGroup) -> Iterator[float]:
+    """Yields the quota in cores of a control group, and of each group that contains it. A group without a quota yields
+    nothing."""
+    for folder in (group.folder, *group.folder.parents):
+        if not folder.is_relative_to(group.mount):
+            return  # a container may see its own group as the top one, whatever its name is
+        with suppress(OSError, ValueError, ZeroDivisionError):
+            quota, period = _read_quota_and_period(folder, is_unified=group.is_unified)
+            if quota > 0:
+                yield quota / period
+
+
+def _read_quota_and_period(folder: Path, *, is_unified: bool) -> tuple[int, int]:
     """Returns the processor time that a control group may use in each period, and the period, in microseconds. Raises
     OSError or ValueError if the group has no quota."""
     if is_unified:

@@ -13,16 +13,18 @@ from loader.exit_codes import EXIT_FAILED, EXIT_PIPE_CLOSED, EXIT_SIGNALLED, EXI
 SPACE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.ENOMEM)  # the same command may succeed later
 
 
-def one_line(text: str) -> str:
+def escape_to_one_line(text: str) -> str:
     """Returns `text` with line ends and other control characters escaped, for a message of one line."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
-def comes_from(error: BaseException | None, numbers: Collection[int]) -> bool:
+def has_error_number(error: BaseException | None, numbers: Collection[int]) -> bool:
     """Tells whether an error, or one that caused it, is an OSError with one of these error numbers."""
-    while error is not None and not (isinstance(error, OSError) and error.errno in numbers):
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in numbers:
+            return True
         error = error.__cause__ or error.__context__
-    return error is not None
+    return False
 
 
 class DataError(ValueError):
@@ -32,8 +34,8 @@ class DataError(ValueError):
         self.file = str(file)
         self.offset = offset  # bytes from the start of the file; None if it is about the whole file
         self.reason = reason
-        where = self.file if offset is None else f"{self.file}: offset {offset}"
-        super().__init__(one_line(f"{where}: {reason}"))
+        location = self.file if offset is None else f"{self.file}: offset {offset}"
+        super().__init__(escape_to_one_line(f"{location}: {reason}"))
 
 
 class DataChangedError(DataError):
@@ -53,7 +55,7 @@ class UsageError(CommandError):
     exit_code = EXIT_USAGE
 
     def __init__(self, reason: str) -> None:
-        super().__init__(one_line(reason))
+        super().__init__(escape_to_one_line(reason))
 
 
 class InterruptedBySignalError(CommandError):
@@ -62,14 +64,14 @@ class InterruptedBySignalError(CommandError):
     def __init__(self, number: signal.Signals) -> None:
         self.number = number
         self.exit_code = EXIT_SIGNALLED + number
-        super().__init__(f"interrupted by {number.name}" if number is not signal.SIGINT else "interrupted")
+        super().__init__("interrupted" if number is signal.SIGINT else f"interrupted by {number.name}")
 
 
 class EngineError(CommandError):
     """Raised if a UCI engine does not start, does not answer or dies. The message names the program."""
 
     def __init__(self, reason: str) -> None:
-        super().__init__(one_line(reason))
+        super().__init__(escape_to_one_line(reason))
 
 
 class EngineStartError(EngineError):

@@ -10,21 +10,21 @@ from pathlib import Path
 from typing import Any
 
 from loader.errors import UsageError
-from loader.files.whole_file import write_whole
+from loader.files.whole_file import write_atomically
 
 # late imports: matplotlib is an extra, and takes long to load
 
 _DOTS = 110  # dots per inch
 
 
-def need_matplotlib(option: str) -> None:
+def require_matplotlib(option: str) -> None:
     """Raises UsageError that names the option if matplotlib is not installed. Called before any work is done."""
     if importlib.util.find_spec("matplotlib") is None:
         raise UsageError(f"{option}: needs matplotlib, which is not installed: pip install 'sparsepool[pictures]'")
 
 
 @contextmanager
-def picture(path: Path, title: str, width: float, height: float) -> Iterator[Any]:
+def open_figure(path: Path, title: str, width: float, height: float) -> Iterator[Any]:
     """Yields a matplotlib figure of this size in inches to draw on, and writes it to `path` as PNG at the end. Raises
     OSError."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -36,4 +36,4 @@ def picture(path: Path, title: str, width: float, height: float) -> Iterator[Any
     yield figure
     written = io.BytesIO()
     figure.savefig(written, format="png", dpi=_DOTS)
-    write_whole(path, written.getvalue())
+    write_atomically(path, written.getvalue())

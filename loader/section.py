@@ -10,7 +10,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
 
-from loader.plugins.error_text import error_line
+from loader.plugins.error_text import format_error_with_location
 
 
 class Effect(Enum):
@@ -30,7 +30,10 @@ class Effect(Enum):
     @classmethod
     def of(cls, field: FieldInfo) -> Effect:
         """Returns the effect that the key's field declares, RESULT by default."""
-        return next((entry for entry in field.metadata if isinstance(entry, cls)), cls.RESULT)
+        for annotation in field.metadata:
+            if isinstance(annotation, cls):
+                return annotation
+        return cls.RESULT
 
 
 class WrongKeyError(ValueError):
@@ -67,35 +70,36 @@ class Section(BaseModel):
         return next((key for key in keys if key in self.model_fields_set), keys[0])
 
 
-def section_problem(found: object) -> str:
-    """Returns why `found` can't be the class of a section whose keys all have defaults; an empty text if it can.
+def find_section_problem(candidate: object) -> str:
+    """Returns why `candidate` can't be the class of a section whose keys all have defaults; an empty text if it can.
 
     A key's default must be one that the section itself accepts, since every process reads it as JSON.
     """
-    if not (isinstance(found, type) and issubclass(found, Section)):
-        return f" must be a class made from loader.Section, not {reprlib.repr(found)}"
+    if not (isinstance(candidate, type) and issubclass(candidate, Section)):
+        return f" must be a class made from loader.Section, not {reprlib.repr(candidate)}"
     try:
-        found.model_validate_json(found().model_dump_json(warnings=False))
+        candidate.model_validate_json(candidate().model_dump_json(warnings=False))
     except ValidationError as error:
         first = error.errors()[0]
         return f".{'.'.join(map(str, first['loc']))}: has no good default: {first['msg']}"
     except Exception as error:  # validators and default factories are the user's code
-        return f": its defaults can't be made: {error_line(error)}"
+        return f": its defaults can't be made: {format_error_with_location(error)}"
     return ""
 
 
-def first_problem(error: ValidationError) -> tuple[tuple[str, ...], str]:
+def describe_first_problem(error: ValidationError) -> tuple[tuple[str, ...], str]:
     """Returns the first problem of a pydantic error: the path of the key, and what is wrong with it."""
     problems = error.errors()
-    # The garbage collector does not see into pydantic's errors: through these, all callers' frames would stay.
-    for cause in (problem["ctx"]["error"] for problem in problems if problem["type"] == "value_error"):
-        cause.__traceback__ = None
+    for problem in problems:
+        if problem["type"] == "value_error":
+            # The garbage collector does not see into pydantic's errors: the traceback would keep all callers' frames.
+            problem["ctx"]["error"].__traceback__ = None
     first = problems[0]
     reason = first["ctx"]["error"] if first["type"] == "value_error" else first["msg"]
     return tuple(map(str, first["loc"])), str(reason)
 
 
-def alternatives(annotation: Any) -> tuple[Any, ...]:
+def union_types(annotation: Any) -> tuple[Any, ...]:
     """Returns the types of a union, or the type alone if it is no union, each without its annotations."""
     kinds = get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
     return tuple(get_args(kind)[0] if get_origin(kind) is Annotated else kind for kind in kinds)
@@ -111,7 +115,7 @@ def as_tuple(value: Any) -> Any:
 
 def _as_integer(annotation: Any, value: Any) -> Any:
     """Returns `value` with integral floats, such as 1e6, turned into integers where `annotation` allows no floats."""
-    kinds = alternatives(annotation)
+    kinds = union_types(annotation)
     if isinstance(value, float) and value.is_integer() and int in kinds and float not in kinds:
         return int(value)
     if isinstance(value, list):

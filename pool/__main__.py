@@ -31,10 +31,10 @@ def _find_our_own_only() -> None:
     The package `loader` is found beside this package instead.
     """
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # noqa: PTH100, PTH120
-    from loader.plugins.modules import forget_current_folder
+    from loader.plugins.modules import remove_current_folder_from_path
 
     del sys.path[0]
-    forget_current_folder()
+    remove_current_folder_from_path()
 
 
 if __name__ == "__main__":

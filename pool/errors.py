@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Sequence
 
-from loader.errors import SPACE_ERRORS, CommandError, one_line
+from loader.errors import SPACE_ERRORS, CommandError, escape_to_one_line
 from loader.exit_codes import EXIT_RESOURCES, EXIT_UNAVAILABLE, EXIT_USAGE
 
 # errors of a disk or a mount that may come back
@@ -39,7 +39,7 @@ class ConfigError(PoolError):
     exit_code = EXIT_USAGE
 
     def __init__(self, reason: str, exit_code: int | None = None) -> None:
-        super().__init__(one_line(reason), exit_code)
+        super().__init__(escape_to_one_line(reason), exit_code)
 
 
 class UnavailableError(ConfigError):

@@ -41,7 +41,7 @@ from pool.exchange.layout import member_prefix
 from pool.exchange.plan import Plan
 from pool.kernels.cuda.launcher import computing_with
 from pool.protocol.identity import Peer
-from pool.task.attributes import digests
+from pool.task.attributes import compute_digests
 
 COORDINATOR_THREADS = "coordinator threads"
 STEPS_ON = "torch's optimizer steps on"
@@ -123,7 +123,7 @@ def check_members(
 ) -> None:
     """Compares members that a process has built with the run's fingerprint: their constants, and settings of torch that
     their code may have changed. Raises RunError if the process would compute other bits."""
-    own = _constants([digests(member.attributes) for member in members])
+    own = _constants([compute_digests(member.attributes) for member in members])
     _check(fingerprint, peer, {CONSTANTS: UNKNOWN, ARITHMETIC: UNKNOWN, **own, **_arithmetic(dense_products)})
 
 

@@ -20,7 +20,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-import sparsepool.whole_import as _whole_import
+import sparsepool.safe_import as _whole_import
 
 if TYPE_CHECKING:
     from sparsepool.errors import RunFailedError as RunFailedError
@@ -70,7 +70,7 @@ _refuse_others()
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(_whole_import.import_whole(_HOMES[name]), name)
+    return getattr(_whole_import.import_without_signals(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:

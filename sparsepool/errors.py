@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from loader.errors import CommandError, DataError
 from loader.exit_codes import EXIT_DATA, EXIT_FAILED, EXIT_USAGE
-from loader.section import first_problem
+from loader.section import describe_first_problem
 
 
 class SparsepoolError(Exception):
@@ -39,7 +39,7 @@ class RunFailedError(SparsepoolError):
 
 
 @contextmanager
-def one_line_errors() -> Iterator[None]:
+def translate_errors() -> Iterator[None]:
     """Turns errors of the packages `loader` and `pool` into a SparsepoolError. Errors of a user's own code pass
     unchanged, but for ValueError and OSError."""
     try:
@@ -49,7 +49,7 @@ def one_line_errors() -> Iterator[None]:
     except CommandError as error:
         raise SparsepoolError(str(error), error.exit_code) from None
     except ValidationError as error:
-        key, reason = first_problem(error)
+        key, reason = describe_first_problem(error)
         raise SparsepoolError(": ".join([*key, reason])) from None
     except ValueError as error:
         raise SparsepoolError(str(error)) from None

@@ -15,7 +15,7 @@ from sparsepool.errors import SparsepoolError
 _MAIN = "__main__"
 
 
-def as_json(settings: Mapping[str, Any]) -> bytes:
+def encode_json(settings: Mapping[str, Any]) -> bytes:
     """Returns settings as JSON text. Raises SparsepoolError for a value that is no number, text, list or table, and
     can't become one."""
     try:

@@ -21,7 +21,7 @@ from loader.chess.positions.output import Output, check_output
 from loader.chess.positions.table import Table, dtype_of, missing_parts, read_table, rows_of
 from loader.cores import allowed_cores
 from loader.formats.parallel import map_in_order
-from sparsepool.errors import SparsepoolError, one_line_errors
+from sparsepool.errors import SparsepoolError, translate_errors
 
 THREADS = min(allowed_cores(), 8)
 BLOCK = 1 << 16  # positions
@@ -43,7 +43,7 @@ def open(
     """
     if threads < 1:
         raise SparsepoolError(f"threads: must be 1 or more, not {threads}")
-    with one_line_errors():
+    with translate_errors():
         (source,) = open_sources([Path(path)], format)
     return Positions(source, threads)
 
@@ -83,7 +83,7 @@ class Positions:
         Raises SparsepoolError for an invalid expression, or one that needs what the format does not have.
         """
         source = self._source
-        with one_line_errors():
+        with translate_errors():
             needed = filter_needs(FilterConfig(skip_no_score=False, where=condition))
             for need in needed:
                 if need.part in source.format.lacks:
@@ -104,7 +104,7 @@ class Positions:
         """
         if most < 1:
             raise SparsepoolError(f"most: must be 1 or more, not {most}")
-        with one_line_errors():
+        with translate_errors():
             for table in map_in_order(self._read, self._source.chunks(), self._threads):
                 for begin in range(0, len(table), most):
                     yield table[begin : begin + most]
@@ -113,7 +113,7 @@ class Positions:
     def count(self) -> int:
         """Counts the positions for which all conditions hold. Reads the file."""
         if not self._conditions:
-            with one_line_errors():
+            with translate_errors():
                 counted = map_in_order(self._count, self._source.chunks(), self._threads)
                 total = sum(counted)
                 self._source.check_end()
@@ -150,7 +150,7 @@ def write(
 
     Raises SparsepoolError.
     """
-    with one_line_errors():
+    with translate_errors():
         target = target_from_name(Path(path), format)
         check_output(Path(path), 0)
     return PositionWriter(Output(Path(path), target), lossy=lossy)
@@ -178,7 +178,7 @@ class PositionWriter:
         Raises SparsepoolError for other fields or dtypes, for an invalid position, and for one that the format can't
         hold, with its number.
         """
-        with one_line_errors():
+        with translate_errors():
             rows = rows_of(positions)
             self._check_parts(PositionFormat("array", missing_parts(positions)))
             before = self.count
@@ -200,7 +200,7 @@ class PositionWriter:
             raise ValueError(f"{format.name} can't be written without moves: positions need move_from and move_to")
 
     def __enter__(self) -> Self:
-        with one_line_errors():
+        with translate_errors():
             self._output.__enter__()
         return self
 
@@ -211,7 +211,7 @@ class PositionWriter:
         instead."""
         try:
             if kind is None:
-                with one_line_errors():
+                with translate_errors():
                     self._encoder.finish()
                     self._output.write_encoded(self._encoder.take())
                     self._output.publish()
@@ -222,5 +222,5 @@ class PositionWriter:
 def position_dtype(format: str | None = None) -> np.dtype[np.void]:
     """Returns the dtype of the positions of a format, for arrays of your own. Without a format it has all fields.
     Raises SparsepoolError."""
-    with one_line_errors():
+    with translate_errors():
         return dtype_of(() if format is None else named_format(format).lacks)

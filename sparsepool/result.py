@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from loader.files.regular import open_regular
-from sparsepool.errors import one_line_errors
+from sparsepool.errors import translate_errors
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,7 +35,7 @@ class Result:
         from pool.telemetry.status import goes_on, read_status
 
         folder = Path(self.run_dir)
-        with one_line_errors():
+        with translate_errors():
             status = None if goes_on(folder) else read_status(folder)
         return None if status is None else status.exit_code
 
@@ -66,7 +66,7 @@ class Result:
         from pool.exchange.layout import member_prefix
         from pool.export.member import choose, members_of
 
-        with one_line_errors():
+        with translate_errors():
             folder = locate(Path(checkpoint or self.run_dir))
             state = read_state(folder)
             header = verify_tensors(folder, state, WEIGHTS)
@@ -90,7 +90,7 @@ class Result:
         numbers of the whole run, which are medians, with lists of all networks' numbers under "members".
         """
         records = []
-        with one_line_errors():
+        with translate_errors():
             if member is not None:
                 _check_member(Path(self.run_dir), member)
             with os.fdopen(open_regular(Path(self.run_dir) / "metrics.jsonl"), encoding="utf-8") as file:

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from loader.exit_codes import EXIT_DONE, EXIT_SIGNALLED
-from sparsepool.errors import RunFailedError, one_line_errors
-from sparsepool.plain import as_json, task_name
+from sparsepool.errors import RunFailedError, translate_errors
+from sparsepool.plain import encode_json, task_name
 from sparsepool.result import Result
 
 _START = "import sys; from sparsepool.child import main; sys.exit(main())"
@@ -67,8 +67,8 @@ def train(
     }
     answer, theirs = os.pipe()
     try:
-        with one_line_errors():
-            child = _started(as_json({**asked, "answer": theirs}), theirs, quiet)
+        with translate_errors():
+            child = _started(encode_json({**asked, "answer": theirs}), theirs, quiet)
     except BaseException:
         os.close(answer)
         raise

@@ -10,11 +10,11 @@ from typing import Any
 
 from loader.files.identity import DataFile, identify
 from loader.stream.config import DataConfig
-from loader.stream.mixture_entries import train_files
-from loader.stream.mixture_files import find_entries, with_entries
-from loader.stream.sources import data_class
+from loader.stream.mixture_entries import parse_train_files
+from loader.stream.mixture_files import apply_entry_settings, find_entry_files
+from loader.stream.sources import source_config_class
 from pool.config.load import parse_section
-from sparsepool.plain import as_json
+from sparsepool.plain import encode_json
 
 Files = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Sequence[Mapping[str, Any]]
 
@@ -22,7 +22,7 @@ Files = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Sequence[Map
 def data_config(settings: Mapping[str, Any]) -> DataConfig:
     """Returns the checked settings. `settings`: keys of [data]; keys of the source's own section may stand beside them.
     Raises ConfigError that names the key, SparsepoolError, and ValueError for a source that does not exist."""
-    cls = data_class(str(settings.get("source", DataConfig.model_fields["source"].default)), DataConfig)
+    cls = source_config_class(str(settings.get("source", DataConfig.model_fields["source"].default)), DataConfig)
     tree: dict[str, Any] = {}
     own: dict[str, Any] = {}
     for key, value in settings.items():
@@ -34,7 +34,7 @@ def data_config(settings: Mapping[str, Any]) -> DataConfig:
             own[key] = value
     if cls.section is not None and own:
         tree[cls.section] = own
-    return parse_section(cls, json.loads(as_json(tree)), "batches", ["data"])
+    return parse_section(cls, json.loads(encode_json(tree)), "batches", ["data"])
 
 
 def data_files(files: Files) -> tuple[DataFile, ...]:
@@ -42,8 +42,8 @@ def data_files(files: Files) -> tuple[DataFile, ...]:
     DataError."""
     given = [files] if isinstance(files, str | os.PathLike) else files
     try:
-        entries = train_files([each if isinstance(each, Mapping) else os.fspath(each) for each in given])
+        entries = parse_train_files([each if isinstance(each, Mapping) else os.fspath(each) for each in given])
     except ValueError as error:
         raise ValueError(f"files: {error}") from None
-    paths, components = find_entries(entries, "files")
-    return with_entries(identify(paths), components, "files")
+    paths, components = find_entry_files(entries, "files")
+    return apply_entry_settings(identify(paths), components, "files")

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, overload
 from loader.errors import DataError
 from loader.stream.data import open_stream
 from loader.stream.interface import Cursor, Filled, Stream
-from loader.stream.left_out import LeftOut
 from loader.stream.schema import SparseBatch
+from loader.stream.skipped_data import SkippedData
 from loader.stream.slots import allocate_slots
-from sparsepool.errors import SparsepoolError, one_line_errors
-from sparsepool.lent_fields import LentFields
+from sparsepool.borrowed_fields import BorrowedFields
+from sparsepool.errors import SparsepoolError, translate_errors
+from sparsepool.safe_import import import_without_signals
 from sparsepool.settings import Files, data_config, data_files
-from sparsepool.whole_import import import_whole
 
 if TYPE_CHECKING:
     from pool.nn.batch import TensorBatch
@@ -83,9 +83,9 @@ def batches(
         raise SparsepoolError(f"arrays: must be 'torch' or 'numpy', not {arrays!r}")
     if epochs is not None and epochs < 1:
         raise SparsepoolError(f"epochs: must be 1 or more, or None for no end, not {epochs}")
-    with one_line_errors():
+    with translate_errors():
         if arrays == "torch":
-            import_whole("pool.nn.batch")
+            import_without_signals("pool.nn.batch")
         config = data_config({**(data or {}), **settings})
         stream = open_stream(config, data_files(files), seed)
         make: Callable[[SparseBatch], Any] = _tensors if arrays == "torch" else _as_they_are
@@ -126,7 +126,7 @@ class Batches(Generic[B]):
         self._closed = False
         self._slots = allocate_slots(stream.schema, NUM_SLOTS)
         self._next: Filled | None = None  # next batch, finished but not yet returned
-        self._lent: tuple[int, list[LentFields[Any]]] | None = None  # slot of the reader's batch, and its fields
+        self._lent: tuple[int, list[BorrowedFields[Any]]] | None = None  # slot of the reader's batch, and its fields
         self._cursor = start or Cursor()
         self._poll = select.poll()
         try:
@@ -145,7 +145,7 @@ class Batches(Generic[B]):
         """Returns the place where the next batch begins, as `start` of a stream that continues from here."""
         return self._cursor
 
-    def skipped(self) -> Sequence[LeftOut]:
+    def skipped(self) -> Sequence[SkippedData]:
         """Returns what on_bad_data = "skip" has left out since the last call. Each chunk and kind of fault is returned
         once."""
         with self._used():
@@ -195,7 +195,7 @@ class Batches(Generic[B]):
         self._claim(me)
         try:
             self._check_open()
-            with one_line_errors():
+            with translate_errors():
                 if self._interrupted:
                     self._begin_again()
                 yield
@@ -284,8 +284,8 @@ class Batches(Generic[B]):
             self._stream.give(slot)
         self._cursor = filled.next_cursor
         batch: Any = self._make(SparseBatch.view(self.schema, self._slots[filled.slot]))
-        sparse: LentFields[Any] = LentFields(batch.sparse, batch.number)
-        dense: LentFields[Any] = LentFields(batch.dense, batch.number)
+        sparse: BorrowedFields[Any] = BorrowedFields(batch.sparse, batch.number)
+        dense: BorrowedFields[Any] = BorrowedFields(batch.dense, batch.number)
         self._lent = filled.slot, [sparse, dense]
         lent: B = replace(batch, sparse=sparse, dense=dense)
         return lent

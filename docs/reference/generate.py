@@ -19,7 +19,7 @@ import sparsepool
 from loader import _native
 from loader.chess.filters import MOVE, PARTS, PLY
 from loader.cli.main import PROGRAM as LOADER
-from loader.formats.registry import format_by_name, names_of_family
+from loader.formats.registry import formats_of_family, load_format
 from loader.stream.data import Data
 from loader.stream.schema import BatchSchema, Region
 from loader.stream.sources import data_config
@@ -100,7 +100,7 @@ def filters() -> str:
 def _without(part: str) -> str:
     """The formats that lack it."""
     assert part in ("", *PARTS)
-    return ", ".join(name for name in names_of_family("chess") if part in getattr(format_by_name(name), "LACKS", ()))
+    return ", ".join(name for name in formats_of_family("chess") if part in getattr(load_format(name), "LACKS", ()))
 
 
 def batch_layout() -> str:

@@ -13,10 +13,10 @@ from loader.chess.positions.entry import Entry, View
 from loader.chess.readers import FAMILY, LABELS, native_reader, open_readers, views_of
 from loader.chess.views import describe_missing_scores, describe_view, evidence_of
 from loader.errors import DataError
-from loader.files.compression import is_packed
+from loader.files.compression import is_readably_compressed
 from loader.files.identity import DataFile
 from loader.formats.format import GrowingFormat, Place, Reader
-from loader.formats.readers import format_of, name_of
+from loader.formats.readers import format_name, resolve_file_format
 from loader.stream.config import DataConfig
 from loader.stream.data_facts import DataFact
 
@@ -97,10 +97,10 @@ def _some(fact: DataFact | None) -> Sequence[DataFact]:
 
 
 def _kind_of(config: DataConfig, file: DataFile) -> Kind:
-    found = format_of(config, file, FAMILY)
+    found = resolve_file_format(config, file, FAMILY)
     unit = file.score_unit or (f"usually {usual}" if (usual := getattr(found, "SCORE_UNIT", "")) else "")
     views = views_of(config, found)
-    return Kind(name_of(config, found), unit, file.score_scale, *(views[label] for label in LABELS))
+    return Kind(format_name(config, found), unit, file.score_scale, *(views[label] for label in LABELS))
 
 
 def _origin_of(kind: Kind, files: Sequence[DataFile]) -> str:
@@ -134,8 +134,8 @@ def _sample_of(config: DataConfig, file: DataFile, chunks: int) -> _native.Censu
 def beginning_of(config: DataConfig, file: DataFile) -> tuple[DataConfig, Sequence[DataFile]]:
     """Returns settings and files with which to open a sample of a file. A file of more than 32 MiB is cut to its
     beginning where its format allows it, because some formats read a whole file when they open it."""
-    found = format_of(config, file, FAMILY)
-    if file.size <= _MOST_BYTES or is_packed(file) or not isinstance(found, GrowingFormat):
+    found = resolve_file_format(config, file, FAMILY)
+    if file.size <= _MOST_BYTES or is_readably_compressed(file) or not isinstance(found, GrowingFormat):
         return config, [file]
     part = file.up_to(_MOST_BYTES)
     return config.model_copy(update={"growing": "ignore_new"}), [part.up_to(found.whole_size(part))]

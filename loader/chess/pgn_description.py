@@ -13,7 +13,7 @@ from loader.chess.positions.format import PositionFormat
 from loader.chess.readers import FAMILY
 from loader.chess.views import describe_comments_view
 from loader.files.identity import DataFile
-from loader.formats.readers import format_of
+from loader.formats.readers import resolve_file_format
 from loader.stream.config import DataConfig
 from loader.stream.data_facts import DataFact
 
@@ -23,7 +23,7 @@ _LOOKED_AT = 1 << 20  # bytes that are read of each file
 def describe_comments(config: DataConfig, files: Sequence[DataFile]) -> Iterator[DataFact]:
     """Yields facts about scores in comments of PGN files: whose view they have, how many moves have none, and why. Only
     the first MiB of at most 8 of the files is read. Raises DataError."""
-    formats = [(file, getattr(format_of(config, file, FAMILY), "FORMAT", None)) for file in files]
+    formats = [(file, getattr(resolve_file_format(config, file, FAMILY), "FORMAT", None)) for file in files]
     games = [(file, format) for file, format in formats if isinstance(format, PositionFormat) and format.comments]
     if not games:
         return

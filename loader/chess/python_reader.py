@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from loader import _native
 from loader.errors import DataError
-from loader.formats.errors import Fault, fault_of, place_of
+from loader.formats.errors import Fault, chunk_file_name, describe_fault
 from loader.formats.format import Reader
-from loader.stream.left_out import LeftOut
+from loader.stream.skipped_data import SkippedData
 
 _Entry = tuple[str, str, int, int | None, int | None]  # FEN, move, score, ply, result
 _Records = npt.NDArray[np.uint8]
@@ -34,26 +34,26 @@ class PythonChunks:
 
     def read(self, chunk: int) -> tuple[_Records, Fault | None, list[tuple[Any, ...]]]:
         """Reads a chunk of the file. Returns records [entries, 32] of the entries up to a fault, then the fault or
-        None, then what was left out, as tuples of the fields of `LeftOut`."""
+        None, then what was left out, as tuples of the fields of `SkippedData`."""
         entries: list[_Entry] = []
         fault: Fault | None = None
         try:
             for entry in self._reader.read(chunk):
                 entries.append((entry.fen, entry.move, entry.score, entry.ply, entry.result))
         except (DataError, OSError) as error:
-            fault = fault_of(error, self._reader, chunk)
+            fault = describe_fault(error, self._reader, chunk)
         except Exception as error:  # the reader may be a user's code, which can raise anything
-            return _native.pack_records([]), fault_of(error, self._reader, chunk), []
+            return _native.pack_records([]), describe_fault(error, self._reader, chunk), []
         try:  # an object that is no entry counts as damage of the file
             return _native.pack_records(entries, legal=True, needed=self._needed), fault, []
         except TypeError as error:
-            return _native.pack_records([]), fault_of(error, self._reader, chunk), []
+            return _native.pack_records([]), describe_fault(error, self._reader, chunk), []
         except ValueError as error:
-            file = place_of(self._reader, chunk)
+            file = chunk_file_name(self._reader, chunk)
             if not self._skips:
                 return _native.pack_records([]), (file, str(error), None, "damaged"), []
             good = [entry for entry in entries if self._is_good(entry)]
-            left_out = LeftOut("damaged", len(entries) - len(good), 0, "entry", file, str(error), None)
+            left_out = SkippedData("damaged", len(entries) - len(good), 0, "entry", file, str(error), None)
             return _native.pack_records(good, legal=True, needed=self._needed), fault, [astuple(left_out)]
 
     def _is_good(self, entry: _Entry) -> bool:

@@ -76,10 +76,10 @@ def open_readers(config: DataConfig, files: Sequence[DataFile]) -> list[Reader]:
     """
     wanted = filter_needs(config.settings.filters)
     for file in files if wanted else ():
-        lacks = getattr(readers.format_of(config, file, FAMILY), "LACKS", ())
+        lacks = getattr(readers.resolve_file_format(config, file, FAMILY), "LACKS", ())
         for need in wanted:
             if need.part in lacks:
-                name = readers.name_of(config, readers.format_of(config, file, FAMILY))
+                name = readers.format_name(config, readers.resolve_file_format(config, file, FAMILY))
                 raise ValueError(
                     f"data.chess.filters.{need.key}: {need}, which files in {name} do not have "
                     f"({file.path}); leave {'that' if need.name else 'the filter'} out, or use data in another format"
@@ -113,8 +113,8 @@ def _is_flipped(config: DataConfig, file: DataFile, label: str) -> bool:
     view = _view_setting(config, label)
     if view is None:
         return False
-    found = readers.format_of(config, file, FAMILY)
-    key, name = f"data.chess.{label}_view", readers.name_of(config, found)
+    found = readers.resolve_file_format(config, file, FAMILY)
+    key, name = f"data.chess.{label}_view", readers.format_name(config, found)
     if (usual := _format_view(found, label)) is None:
         raise ValueError(
             f"{key}: each comment of a file in {name} has a view of its own ({file.path}): leave it out, and see "

@@ -15,10 +15,10 @@ from loader.chess.output_buckets import buckets_by_pieces
 from loader.chess.pgn_description import describe_comments
 from loader.chess.readers import FAMILY, native_reader, open_readers
 from loader.chess.settings import ChessConfig
-from loader.files.compression import is_packed
+from loader.files.compression import is_readably_compressed
 from loader.files.identity import DataFile
 from loader.formats.format import CountingReader, Reader
-from loader.formats.readers import format_of
+from loader.formats.readers import resolve_file_format
 from loader.formats.source import FileSource
 from loader.stream.config import DataConfig
 from loader.stream.data_facts import DataFact
@@ -41,13 +41,13 @@ class ChessSource(FileSource):
     family = FAMILY
     samples = "positions"
 
-    def layout(self, config: DataConfig) -> BatchSchema:
+    def batch_layout(self, config: DataConfig) -> BatchSchema:
         return batch_schema(config)
 
-    def readers(self, config: DataConfig, files: Sequence[DataFile]) -> list[Reader]:
+    def open_readers(self, config: DataConfig, files: Sequence[DataFile]) -> list[Reader]:
         return open_readers(config, files)
 
-    def native(self, config: DataConfig, readers: Sequence[Reader], seed: int) -> _native.PositionSource:
+    def native_source(self, config: DataConfig, readers: Sequence[Reader], seed: int) -> _native.PositionSource:
         """Returns the native source, which decodes chunks of the files, filters the positions and writes features into
         batches."""
         schema = batch_schema(config)
@@ -69,7 +69,7 @@ class ChessSource(FileSource):
         format. The text is empty if neither is known."""
         if file.score_unit is not None:
             return file.score_unit
-        return getattr(format_of(config, file, FAMILY), "SCORE_UNIT", "")
+        return getattr(resolve_file_format(config, file, FAMILY), "SCORE_UNIT", "")
 
     def describe_data(self, config: DataConfig, files: Sequence[DataFile]) -> Sequence[DataFact]:
         return [
@@ -101,15 +101,19 @@ class ChessSource(FileSource):
         A window has `data.window_chunks` chunks, each about 1 MiB of a file or a whole smaller file. So it never holds
         more than the files have.
         """
-        decoded = max(getattr(format_of(config, file, FAMILY), "DECODED", _DECODED) for file in files) if files else 0
-        there = sum(file.size * (_PACKED if is_packed(file) else 1) for file in files)
+        decoded = (
+            max(getattr(resolve_file_format(config, file, FAMILY), "DECODED", _DECODED) for file in files)
+            if files
+            else 0
+        )
+        there = sum(file.size * (_PACKED if is_readably_compressed(file) else 1) for file in files)
         return _WINDOWS * min(config.window_chunks * _MIB, there) * decoded
 
     def _share_kept(self, config: DataConfig, readers: Sequence[Reader], seed: int) -> float | None:
         """Measures which share of positions the filters keep, on what the stream reads for its first batch. Returns
         None if no batch is complete after 5 seconds."""
         small = config.model_copy(update={"window_chunks": _LOOKED_AT, "batch_size": 16, "threads": 1})
-        with NativeStream(small, batch_schema(small), self.native(small, readers, seed), seed) as stream:
+        with NativeStream(small, batch_schema(small), self.native_source(small, readers, seed), seed) as stream:
             stream.attach(allocate_slots(stream.schema, 1))
             stream.give(0)
             ready = select.poll()

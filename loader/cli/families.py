@@ -32,18 +32,18 @@ def families() -> Mapping[str, Family]:
 def with_family_options(command_name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Returns a decorator that replaces the parameter `options` of a command by the options of all families. The
     command gets their values as FamilyOptions."""
-    places: dict[str, Options] = {}
-    names: dict[str, list[str]] = {}  # names of options, by the family
+    options_after: dict[str, Options] = {}  # by the parameter that they follow in --help
+    names_by_family: dict[str, list[str]] = {}
     for family_name, family in families().items():
-        own = family.OPTIONS.get(command_name, {})
-        names[family_name] = [name for options in own.values() for name in options]
-        for parameter, options in own.items():
-            places[parameter] = {**places.get(parameter, {}), **options}
+        names_by_family[family_name] = []
+        for parameter, options in family.OPTIONS.get(command_name, {}).items():
+            names_by_family[family_name] += options
+            options_after[parameter] = {**options_after.get(parameter, {}), **options}
 
-    def values_by_family(**values: Any) -> FamilyOptions:
-        return {family_name: {name: values[name] for name in own} for family_name, own in names.items()}
+    def group_by_family(**values: Any) -> FamilyOptions:
+        return {family: {name: values[name] for name in names} for family, names in names_by_family.items()}
 
-    return lambda command: with_options(command, "options", places, values_by_family)
+    return lambda command: with_options(command, "options", options_after, group_by_family)
 
 
 class FamilyTools:
@@ -52,19 +52,19 @@ class FamilyTools:
     def __init__(self, num_files: int, options: FamilyOptions) -> None:
         self._tools = {name: family.make_tools(num_files, **options[name]) for name, family in families().items()}
 
-    def select(self, file: Input, given: str | None) -> tuple[FileTools, str | None]:
-        """Returns the tools of a file's family, and the name of the file's format. `given`: the option --format, which
-        alone says the format of a pipe. Raises UsageError, and DataError for a file that no format claims."""
-        from loader.formats.registry import built_in, find_format, format_by_name
+    def select(self, file: Input, format_option: str | None) -> tuple[FileTools, str | None]:
+        """Returns the tools of a file's family, and the name of the file's format. `format_option`: value of --format,
+        the only source of a pipe's format. Raises UsageError, and DataError for a file that no format claims."""
+        from loader.formats.registry import bundled_formats, load_format, resolve_format
 
         if file.is_pipe:
-            reader = next(name for name, family in families().items() if family.READS_PIPES)
-            return self._tools[reader], given
-        if given is not None and given not in built_in():
-            raise UsageError(f"--format: {given!r} is none of the formats {', '.join(built_in())}")
-        format = find_format(file.path, setting="--format", name=given)
-        own = format_by_name(format).FAMILY
-        for name, tools in self._tools.items():
-            if name != own:
+            pipe_family = next(name for name, family in families().items() if family.READS_PIPES)
+            return self._tools[pipe_family], format_option
+        if format_option is not None and format_option not in bundled_formats():
+            raise UsageError(f"--format: {format_option!r} is none of the formats {', '.join(bundled_formats())}")
+        format_name = resolve_format(file.path, setting="--format", name=format_option)
+        file_family = load_format(format_name).FAMILY
+        for family, tools in self._tools.items():
+            if family != file_family:
                 tools.refuse_options(file.path)
-        return self._tools[own], format
+        return self._tools[file_family], format_name

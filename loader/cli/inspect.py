@@ -9,7 +9,7 @@ import typer
 from loader.cli.families import FamilyOptions, FamilyTools, with_family_options
 from loader.cli.options import ALL_THREADS, AnyFiles, Format, Json, Threads
 from loader.command_line.json_line import json_line
-from loader.files.pipes import input_of
+from loader.files.pipes import resolve_input
 
 # late imports: a command loads what it uses, so that --help and mistakes are answered at once
 
@@ -34,16 +34,16 @@ def inspect_files(
     alone and together with the others. What a format does not have is left out, and said. Damage ends in the line of
     `loader verify`; with --on-bad-data skip the game, line or record is left out, and counted.
     """
-    from loader.cli.terminal import show_table
+    from loader.cli.terminal import print_table
 
     family_tools = FamilyTools(len(files), options)
-    for file in [input_of(path) for path in files]:
+    for file in [resolve_input(path) for path in files]:
         tools, format = family_tools.select(file, input_format)
         statistics = tools.inspect(file, format, threads)
         if as_json:
             sys.stdout.write(json_line(statistics.to_dict()))
         else:
-            show_table(str(file.path), statistics.rows())
+            print_table(str(file.path), statistics.rows())
             solid = "\u2588" if sys.stdout.isatty() and sys.stdout.encoding.lower() == "utf-8" else "#"
             sys.stdout.writelines(f"{line}\n" for line in statistics.charts(solid))
         for path in statistics.draw():

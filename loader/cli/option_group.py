@@ -11,31 +11,33 @@ from loader.formats.file_tools import Options
 
 
 def with_options(
-    command: Callable[..., Any], parameter: str, places: Mapping[str, Options], make: Callable[..., Any]
+    command: Callable[..., Any],
+    group_parameter: str,
+    options_after: Mapping[str, Options],
+    make_group: Callable[..., Any],
 ) -> Callable[..., Any]:
-    """Returns the command with `parameter` replaced by a group of options. When the command runs, make(**values of the
-    options) is passed for `parameter`.
+    """Returns the command with its parameter `group_parameter` replaced by a group of options. When the command runs,
+    the parameter gets make_group(**values of the options).
 
-    `places`: options by the name of the parameter that they follow in --help; under `parameter` those that take its
-    place.
+    `options_after`: options by the name of the parameter that they follow in --help; under `group_parameter` those that
+    take its place.
     """
     hints = get_type_hints(command, include_extras=True)
     keyword = inspect.Parameter.KEYWORD_ONLY
     parameters: list[inspect.Parameter] = []
-    for name, each in inspect.signature(command).parameters.items():
-        if name != parameter:
-            parameters.append(each.replace(kind=keyword, annotation=hints.get(name, each.annotation)))
-        parameters += [
-            inspect.Parameter(option, keyword, default=default, annotation=annotation)
-            for option, (annotation, default) in places.get(name, {}).items()
-        ]
-    options = [option for group in places.values() for option in group]
+    for name, parameter in inspect.signature(command).parameters.items():
+        if name != group_parameter:
+            annotation = hints.get(name, parameter.annotation)
+            parameters.append(parameter.replace(kind=keyword, annotation=annotation))
+        for option, (annotation, default) in options_after.get(name, {}).items():
+            parameters.append(inspect.Parameter(option, keyword, default=default, annotation=annotation))
+    option_names = [option for group in options_after.values() for option in group]
 
     @functools.wraps(command)
-    def run(**given: Any) -> Any:
-        made = make(**{name: given.pop(name) for name in options})
-        return command(**{parameter: made}, **given)
+    def run(**arguments: Any) -> Any:
+        group = make_group(**{name: arguments.pop(name) for name in option_names})
+        return command(**{group_parameter: group}, **arguments)
 
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run

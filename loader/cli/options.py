@@ -9,7 +9,7 @@ import typer
 
 from loader.cores import allowed_cores
 
-LARGEST_SEED = (1 << 64) - 1
+MAX_SEED = (1 << 64) - 1
 
 AnyFiles = Annotated[
     list[Path],
@@ -19,9 +19,7 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON object a line, for 
 Format = Annotated[
     str | None, typer.Option("--format", metavar="FORMAT", help="FILE's format, if its bytes and its name don't say.")
 ]
-Seed = Annotated[
-    int, typer.Option("--seed", min=0, max=LARGEST_SEED, metavar="N", help="Another seed draws otherwise.")
-]
+Seed = Annotated[int, typer.Option("--seed", min=0, max=MAX_SEED, metavar="N", help="Another seed draws otherwise.")]
 ALL_THREADS = min(allowed_cores(), 8)
 AS_MANY_AS_CORES = "as many as cores, at most 8"  # the default in words: pages are the same on all machines
 Threads = Annotated[

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def byte_progress(title: str) -> Iterator[OnProgress | None]:
+def show_byte_progress(title: str) -> Iterator[OnProgress | None]:
     """Shows a progress bar in bytes on stderr. Yields a function of (bytes done, bytes in all), where 0 in all means
     unknown; yields None unless stderr is a terminal."""
     if not sys.stderr.isatty():
@@ -45,25 +45,25 @@ class Waiting(Protocol):
 
 
 @contextmanager
-def interruptible_progress(title: str, sources: Sequence[Waiting] = ()) -> Iterator[OnProgress]:
-    """Shows progress as `byte_progress` does, and ends the command when a signal has arrived. Also does so while the
-    command waits for data from one of `sources`."""
-    from loader.files.interruption import interruptible
+def show_interruptible_progress(title: str, sources: Sequence[Waiting] = ()) -> Iterator[OnProgress]:
+    """Shows progress as `show_byte_progress` does, and ends the command when a signal has arrived, also while it waits
+    for data from one of `sources`."""
+    from loader.files.interruption import record_stop_signals
 
-    with interruptible() as interruption, byte_progress(title) as progress:
+    with record_stop_signals() as interruption, show_byte_progress(title) as progress:
         for source in sources:
             source.call_while_waiting(interruption.check)
 
-        def tick(done: int, whole: int) -> None:
+        def update(done: int, total: int) -> None:
             interruption.check()
             if progress is not None:
-                progress(done, whole)
+                progress(done, total)
 
-        yield tick
+        yield update
 
 
 @contextmanager
-def sample_count(title: str) -> Iterator[Callable[[int], object] | None]:
+def show_sample_count(title: str) -> Iterator[Callable[[int], object] | None]:
     """Shows a count of samples and their speed on stderr, where the total is not known. Yields a function of the count;
     yields None unless stderr is a terminal."""
     if not sys.stderr.isatty():
@@ -73,18 +73,18 @@ def sample_count(title: str) -> Iterator[Callable[[int], object] | None]:
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    began = time.monotonic()
+    start = time.monotonic()
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(title)
 
-        def show(samples: int) -> None:
-            rate = samples / max(time.monotonic() - began, 1e-9)
+        def update(samples: int) -> None:
+            rate = samples / max(time.monotonic() - start, 1e-9)
             bar.update(task, description=f"{title}: {samples:,} samples, {rate:,.0f}/s")
 
-        yield show
+        yield update
 
 
-def show_table(title: str, rows: list[tuple[str, str]]) -> None:
+def print_table(title: str, rows: list[tuple[str, str]]) -> None:
     """Writes names and values to standard output, one pair a line."""
     if not sys.stdout.isatty():
         width = max(len(name) for name, _ in rows)

@@ -14,10 +14,10 @@ from loader.cli.families import FamilyOptions, FamilyTools, with_family_options
 from loader.cli.options import ALL_THREADS, AS_MANY_AS_CORES, AnyFiles, Format, Json
 from loader.command_line.json_line import json_line
 from loader.errors import DataError
-from loader.files.pipes import Input, input_of
+from loader.files.pipes import Input, resolve_input
 
 if TYPE_CHECKING:
-    from loader.formats.file_tools import Verdict
+    from loader.formats.file_tools import VerifyResult
 
 # late imports: a command loads what it uses, so that --help and mistakes are answered at once
 
@@ -44,55 +44,56 @@ def verify_files(
     kind, with the place of the first. Exit code 1 if any file is damaged, has such entries, or can't be read.
     """
     family_tools = FamilyTools(len(files), options)
-    damaged = False
-    for file in [input_of(path) for path in files]:
-        verdict = _verify(file, input_format, family_tools, threads)
-        damaged |= not verdict.ok
+    exit_code = 0
+    for file in [resolve_input(path) for path in files]:
+        result = _verify_file(file, input_format, family_tools, threads)
+        if not result.ok:
+            exit_code = 1
         if as_json:
-            sys.stdout.write(json_line(_fields(verdict)))
-        elif verdict.ok:
-            sys.stdout.write(f"{verdict.file}: ok, {verdict.entries:,} entries\n")
+            sys.stdout.write(json_line(_to_dict(result)))
+        elif result.ok:
+            sys.stdout.write(f"{result.file}: ok, {result.entries:,} entries\n")
         else:
             sys.stdout.flush()
-            sys.stderr.writelines(f"{line}\n" for line in describe(verdict))
-    return 1 if damaged else 0
+            sys.stderr.writelines(f"{line}\n" for line in describe_damage(result))
+    return exit_code
 
 
-def _verify(file: Input, given: str | None, family_tools: FamilyTools, threads: int) -> Verdict:
+def _verify_file(file: Input, format_option: str | None, family_tools: FamilyTools, threads: int) -> VerifyResult:
     """Verifies a file and returns the result, also for a file that can't be opened. Raises DataError for a pipe of
     which nothing can be read."""
-    from loader.formats.file_tools import Verdict
+    from loader.formats.file_tools import VerifyResult
 
     try:
-        tools, format = family_tools.select(file, given)
+        tools, format = family_tools.select(file, format_option)
         return tools.verify(file, format, threads)
     except DataError as error:
         if file.is_pipe:
             raise
-        return Verdict(str(file.path), ok=False, entries=0, offset=error.offset, reason=error.reason)
+        return VerifyResult(str(file.path), ok=False, entries=0, offset=error.offset, reason=error.reason)
 
 
-def _fields(verdict: Verdict) -> dict[str, Any]:
-    fields = asdict(verdict)
-    if not verdict.illegal:
+def _to_dict(result: VerifyResult) -> dict[str, Any]:
+    fields = asdict(result)
+    if not result.illegal:
         del fields["illegal"]
     return fields
 
 
-def describe(verdict: Verdict) -> Iterator[str]:
+def describe_damage(result: VerifyResult) -> Iterator[str]:
     """Yields the lines for the user about a file that is damaged or has illegal entries."""
-    for found in verdict.illegal:
-        count = "the only one" if found.entries == 1 else f"the first of {found.entries:,}"
-        yield f"loader: {verdict.file}: offset {found.offset}: {found.first} ({count})"
-    if verdict.illegal:
-        illegal = sum(found.entries for found in verdict.illegal)
-        counts = f"{illegal:,} of {verdict.entries:,} entries"
-        yield f"loader: {verdict.file}: {counts} are positions or moves that no game can have"
-    if verdict.offset is not None:
-        good = f"{verdict.entries:,} good entries before it"
-        yield f"loader: {verdict.file}: offset {verdict.offset}: {verdict.reason}; {good}"
-    elif verdict.reason is not None:
-        yield f"loader: {verdict.file}: {verdict.reason}"
+    for illegal in result.illegal:
+        count = "the only one" if illegal.entries == 1 else f"the first of {illegal.entries:,}"
+        yield f"loader: {result.file}: offset {illegal.offset}: {illegal.first} ({count})"
+    if result.illegal:
+        num_illegal = sum(illegal.entries for illegal in result.illegal)
+        counts = f"{num_illegal:,} of {result.entries:,} entries"
+        yield f"loader: {result.file}: {counts} are positions or moves that no game can have"
+    if result.offset is not None:
+        num_good = f"{result.entries:,} good entries before it"
+        yield f"loader: {result.file}: offset {result.offset}: {result.reason}; {num_good}"
+    elif result.reason is not None:
+        yield f"loader: {result.file}: {result.reason}"
 
 
 @with_family_options("dump")
@@ -113,8 +114,8 @@ def dump_file(
     error that names file and offset, after the good entries before it.
     """
     family_tools = FamilyTools(1, options)
-    named = input_of(file)
-    tools, format = family_tools.select(named, input_format)
-    for lines in tools.dump(named, format, limit):
+    opened = resolve_input(file)
+    tools, format = family_tools.select(opened, input_format)
+    for lines in tools.dump(opened, format, limit):
         sys.stdout.buffer.write(lines)
         sys.stdout.buffer.flush()

@@ -20,12 +20,12 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from loader.command_line.streams import (
-    forget_impossible_sizes,
-    give_up_stdout,
+    discard_stdout,
+    is_stdout_broken,
     open_closed_streams,
-    stdout_fails,
+    remove_invalid_terminal_sizes,
 )
-from loader.errors import SPACE_ERRORS, CommandError, DataError, PipeClosedError, one_line
+from loader.errors import SPACE_ERRORS, CommandError, DataError, PipeClosedError, escape_to_one_line
 from loader.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_PIPE_CLOSED, EXIT_RESOURCES, EXIT_USAGE
 
 
@@ -60,7 +60,7 @@ class Program:
             rich_markup_mode="rich" if sys.stdout is not None and sys.stdout.isatty() else None,
             context_settings={"help_option_names": ["-h", "--help"], "obj": self.title},
         )
-        app.callback(help=self.about)(_options)
+        app.callback(help=self.about)(_program_options)
         for group in self.groups:
             group.register(app)
         for command in app.registered_commands:
@@ -70,7 +70,7 @@ class Program:
     def main(self, arguments: Sequence[str] | None = None) -> int:
         """Runs a command line (sys.argv without the program's name) and returns the exit code."""
         open_closed_streams()
-        forget_impossible_sizes()
+        remove_invalid_terminal_sizes()
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="backslashreplace")  # names of files may be no valid text
         try:
@@ -80,35 +80,36 @@ class Program:
         except (KeyboardInterrupt, typer.Abort):
             return self._fail("interrupted", EXIT_INTERRUPTED)
         except PipeClosedError as error:
-            give_up_stdout()
+            discard_stdout()
             return error.exit_code
         except CommandError as error:
-            return self._fail(_with_notes(error, str(error)), error.exit_code)
+            return self._fail(_add_notes(error, str(error)), error.exit_code)
         except DataError as error:
-            return self._fail(_with_notes(error, str(error)), self.data_error)
+            return self._fail(_add_notes(error, str(error)), self.data_error)
         except OSError as error:
-            return self._system_error(error)
+            return self._report_system_error(error)
         except Exception as error:
-            usage = getattr(error, "format_message", None)  # only typer's errors about the command line have it
-            if usage is None:
+            format_message = getattr(error, "format_message", None)  # of typer's errors about the command line only
+            if format_message is None:
                 raise
-            words = sys.argv[1:] if arguments is None else arguments
-            return self._usage_error(error, usage(), words)
+            return self._report_usage_error(error, format_message(), sys.argv[1:] if arguments is None else arguments)
 
-    def _system_error(self, error: OSError) -> int:
+    def _report_system_error(self, error: OSError) -> int:
         """Reports an OSError and returns its exit code. A closed pipe ends the program silently."""
         if error.errno == errno.EPIPE:
-            give_up_stdout()
+            discard_stdout()
             return EXIT_PIPE_CLOSED
-        name = f"{error.filename}: " if error.filename is not None else ""
-        if error.filename is None:
-            if stdout_fails():
-                name = "standard output: "
-            give_up_stdout()
-        text = one_line(f"{name}{error.strerror or error}")
-        return self._fail(_with_notes(error, text), EXIT_RESOURCES if error.errno in SPACE_ERRORS else EXIT_FAILED)
+        message = error.strerror or str(error)
+        if error.filename is not None:
+            message = f"{error.filename}: {message}"
+        else:
+            if is_stdout_broken():
+                message = f"standard output: {message}"
+            discard_stdout()
+        code = EXIT_RESOURCES if error.errno in SPACE_ERRORS else EXIT_FAILED
+        return self._fail(_add_notes(error, escape_to_one_line(message)), code)
 
-    def _usage_error(self, error: Exception, message: str, arguments: Sequence[str]) -> int:
+    def _report_usage_error(self, error: Exception, message: str, arguments: Sequence[str]) -> int:
         """Reports a wrong command line in one line and returns the exit code. Without any command the help text is
         shown instead."""
         if type(error).__name__ == "NoArgsIsHelpError":
@@ -128,12 +129,12 @@ class _Command(TyperCommand):
     """A command that refuses NaN and infinities as values of options, as typer's limits let NaN pass."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        rest = super().parse_args(ctx, args)
+        unparsed = super().parse_args(ctx, args)
         for option in self.params:
             value = ctx.params.get(option.name)
             if isinstance(value, float) and not math.isfinite(value):
                 raise typer.BadParameter(f"{value} is no number.", ctx=ctx, param_hint=f"'{option.opts[-1]}'")
-        return rest
+        return unparsed
 
 
 class _Commands(TyperGroup):
@@ -141,16 +142,16 @@ class _Commands(TyperGroup):
     1."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
-        with _pipes():
+        with _report_closed_pipes():
             return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: Any) -> Any:
-        with _pipes():
+        with _report_closed_pipes():
             return super().invoke(ctx)
 
 
 @contextmanager
-def _pipes() -> Iterator[None]:
+def _report_closed_pipes() -> Iterator[None]:
     """Turns a BrokenPipeError of the `with` block into PipeClosedError."""
     try:
         yield
@@ -158,13 +159,13 @@ def _pipes() -> Iterator[None]:
         raise PipeClosedError from None
 
 
-def _show_version(context: typer.Context, wanted: bool) -> None:
-    if wanted:
+def _show_version(context: typer.Context, is_requested: bool) -> None:
+    if is_requested:
         sys.stdout.write(f"{context.obj} {importlib.metadata.version('sparsepool')}\n")
         raise typer.Exit
 
 
-def _options(
+def _program_options(
     version: Annotated[
         bool, typer.Option("--version", is_eager=True, callback=_show_version, help="show the version and exit")
     ] = False,
@@ -172,6 +173,6 @@ def _options(
     """Takes the options of the program itself, before any command."""
 
 
-def _with_notes(error: Exception, text: str) -> str:
-    """Returns the text with the notes that were added to the error on its way."""
+def _add_notes(error: Exception, text: str) -> str:
+    """Returns the text followed by the notes that functions have added to the error."""
     return "; ".join([text, *getattr(error, "__notes__", [])])

@@ -15,15 +15,17 @@ _SIZE = re.compile(r"0*[1-9][0-9]{0,4}", re.ASCII)
 def open_closed_streams() -> None:
     """Opens the null device in place of standard streams that the caller has closed, so that no other file takes their
     numbers."""
-    while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:
-        os.set_inheritable(fd, True)
-    os.close(fd)
+    descriptor = os.open(os.devnull, os.O_RDWR)
+    while descriptor <= 2:  # the lowest free number: one that the caller has closed
+        os.set_inheritable(descriptor, True)
+        descriptor = os.open(os.devnull, os.O_RDWR)
+    os.close(descriptor)
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115 (lives as long as we)
 
 
-def forget_impossible_sizes() -> None:
+def remove_invalid_terminal_sizes() -> None:
     """Removes impossible widths and heights of a terminal (0, negative, no number) from the environment. The terminal's
     own size counts then, and 80 columns without one. Rich would hide every line of width 0."""
     for name in _SIZES:
@@ -31,7 +33,7 @@ def forget_impossible_sizes() -> None:
             del os.environ[name]
 
 
-def stdout_fails() -> bool:
+def is_stdout_broken() -> bool:
     """Tells whether what is buffered for standard output can't be written. Unbuffered output (PYTHONUNBUFFERED) can't
     be checked."""
     try:
@@ -41,10 +43,10 @@ def stdout_fails() -> bool:
     return False
 
 
-def give_up_stdout() -> None:
+def discard_stdout() -> None:
     """Redirects standard output to the null device, with what is still buffered, so that nothing complains later."""
     with contextlib.suppress(OSError, ValueError):
-        fd = sys.stdout.fileno()
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, fd)
-        os.close(null)
+        stdout = sys.stdout.fileno()
+        null_device = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null_device, stdout)
+        os.close(null_device)

@@ -10,7 +10,7 @@ from loader.files.identity import DataFile
 from loader.files.regular import open_regular
 
 # The first bytes of a compressed file, and the command that decompresses it.
-_PACKED = (
+_COMPRESSED = (
     (re.compile(rb"\x1f\x8b"), "gzip -dc"),  # RFC 1952
     (re.compile(rb"\x28\xb5\x2f\xfd"), "zstd -dc"),  # RFC 8878
     (re.compile(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)"), "bzip2 -dc"),
@@ -19,35 +19,38 @@ _PACKED = (
     (re.compile(rb"\x04\x22\x4d\x18"), "lz4 -dc"),
     (re.compile(rb"7z\xbc\xaf\x27\x1c"), "7z e -so"),
 )
-READ = ("gzip -dc", "zstd -dc", "bzip2 -dc")  # what the native part decompresses itself
-READ_ENDINGS = ("", ".gz", ".zst", ".bz2")  # endings of files that the native part reads
+READABLE_COMMANDS = ("gzip -dc", "zstd -dc", "bzip2 -dc")  # what the native part decompresses itself
+READABLE_ENDINGS = ("", ".gz", ".zst", ".bz2")  # endings of files that the native part reads
 # Endings of names, by the command: formats with such an ending read the files as they are.
-ENDINGS = {"gzip -dc": ".gz", "zstd -dc": ".zst", "bzip2 -dc": ".bz2", "unzip -p": ".npz"}
+ENDING_BY_COMMAND = {"gzip -dc": ".gz", "zstd -dc": ".zst", "bzip2 -dc": ".bz2", "unzip -p": ".npz"}
 
 
-def decompressor(head: bytes) -> str | None:
+def find_decompress_command(head: bytes) -> str | None:
     """Returns the command that decompresses a file which begins with `head`, or None if the file is not compressed."""
-    return next((program for magic, program in _PACKED if magic.match(head)), None)
+    for magic, command in _COMPRESSED:
+        if magic.match(head):
+            return command
+    return None
 
 
-def is_packed(file: DataFile) -> bool:
+def is_readably_compressed(file: DataFile) -> bool:
     """Tells whether a file is compressed in a way that the native part can read. Returns False for a file that can't be
     read, since opening it later raises the error."""
     try:
-        fd = open_regular(file.path)
+        descriptor = open_regular(file.path)
     except OSError:
         return False
-    with os.fdopen(fd, "rb") as opened:
-        return decompressor(opened.read(16)) in READ
+    with os.fdopen(descriptor, "rb") as opened:
+        return find_decompress_command(opened.read(16)) in READABLE_COMMANDS
 
 
-def packed_notes(files: Sequence[DataFile], noun: str) -> Sequence[str]:
+def describe_compression(files: Sequence[DataFile], samples: str) -> Sequence[str]:
     """Returns notes for the user, before a run, on what it means that some files are compressed; none if no file is.
-    `noun`: what the files contain ("rows")."""
-    packed = sum(file.size for file in files if is_packed(file))
-    if not packed:
+    `samples`: what the files contain, in the plural ("rows")."""
+    compressed_nbytes = sum(file.size for file in files if is_readably_compressed(file))
+    if not compressed_nbytes:
         return ()
     return (
-        f"{packed / 1e6:,.1f} MB of files are compressed: {noun} are read in the order of the files, and shuffled "
-        "within data.window_chunks only; when the feeder is restarted it decodes a file again up to its place",
+        f"{compressed_nbytes / 1e6:,.1f} MB of files are compressed: {samples} are read in the order of the files, and "
+        "shuffled within data.window_chunks only; when the feeder is restarted it decodes a file again up to its place",
     )

@@ -14,7 +14,7 @@ from loader.errors import DataError, UsageError
 from loader.files.new_file import NewFile
 from loader.files.regular import open_regular
 from loader.files.resumable import write_at
-from loader.files.whole_file import temporary
+from loader.files.whole_file import temporary_path
 from loader.files.work_file import UNFINISHED, WorkFile
 
 Blocks = Callable[[], Iterable[bytes]]  # the result, the same bytes at every call
@@ -39,16 +39,16 @@ def deliver_new(work: WorkFile, blocks: Blocks) -> None:
     """Writes the blocks to a new file at `work.path` and removes the work file. Raises UsageError if a file of that
     name has appeared meanwhile; then the work file is kept."""
     work.remove_unfinished()
-    beside = temporary(work.path)
-    work.commit(b"", {**work.state, UNFINISHED: beside.name})
+    temporary = temporary_path(work.path)
+    work.commit(b"", {**work.state, UNFINISHED: temporary.name})
     work.sync()
     try:
-        with NewFile(work.path, beside) as new:
+        with NewFile(work.path, temporary) as file:
             for block in blocks():
-                new.write(block)
+                file.write(block)
             work.commit(b"", {**work.state, PUBLISHING: True})
             work.sync()
-            new.publish()
+            file.publish()
     except FileExistsError:
         raise UsageError(f"{work.path}: exists, and is never replaced; move it away and repeat the command") from None
     work.remove()
@@ -56,17 +56,17 @@ def deliver_new(work: WorkFile, blocks: Blocks) -> None:
 
 def deliver_appended(work: WorkFile, blocks: Blocks) -> None:
     """Appends the blocks to the file at `work.path` and removes the work file. Bytes that the file had before are never
-    rewritten. If the disk is full, or `blocks` raises, the file is cut back to what it was. Raises DataError if another
-    process has changed the file meanwhile."""
+    rewritten. If the disk is full, or `blocks` raises, the file is cut back to its former size. Raises DataError if
+    another process has changed the file meanwhile."""
     descriptor = os.open(work.path, os.O_RDWR | os.O_CLOEXEC)
     try:
-        begin = _begin(work, os.fstat(descriptor).st_size)
+        append_offset = _record_append_offset(work, os.fstat(descriptor).st_size)
         try:
-            _append(descriptor, work.path, begin, blocks())
-        except _OthersError:
+            _append_missing_blocks(descriptor, work.path, append_offset, blocks())
+        except _ForeignWriteError:
             raise
         except BaseException:
-            os.ftruncate(descriptor, begin)
+            os.ftruncate(descriptor, append_offset)
             work.commit(b"", {key: value for key, value in work.state.items() if key != APPENDED_AT})
             raise
         os.fsync(descriptor)
@@ -75,29 +75,29 @@ def deliver_appended(work: WorkFile, blocks: Blocks) -> None:
     work.remove()
 
 
-class _OthersError(DataError):
-    """Raised if another process has written to the file after the place where the append began."""
+class _ForeignWriteError(DataError):
+    """Raised if another process has written to the file after the offset where the append began."""
 
 
-def _begin(work: WorkFile, size: int) -> int:
-    """Returns the offset in the file at which the result begins: its size when the append was first begun. Raises
-    DataError if the file has become shorter since."""
-    begin = work.state.get(APPENDED_AT)
-    if begin is None:
-        begin = size
-        work.commit(b"", {**work.state, APPENDED_AT: begin})
+def _record_append_offset(work: WorkFile, size: int) -> int:
+    """Returns the offset in the file at which the result begins: its size when the append was first begun, which the
+    work file keeps. Raises DataError if the file has become shorter since."""
+    offset = work.state.get(APPENDED_AT)
+    if offset is None:
+        offset = size
+        work.commit(b"", {**work.state, APPENDED_AT: offset})
         work.sync()
-    if not 0 <= begin <= size:
-        raise DataError(work.path, f"has lost bytes: {begin} of them were there when the append began")
-    return int(begin)
+    if not 0 <= offset <= size:
+        raise DataError(work.path, f"has lost bytes: {offset} of them were there when the append began")
+    return int(offset)
 
 
-def _append(descriptor: int, path: Path, offset: int, blocks: Iterable[bytes]) -> None:
+def _append_missing_blocks(descriptor: int, path: Path, offset: int, blocks: Iterable[bytes]) -> None:
     """Writes the blocks to the file from `offset` on, except for the bytes that an earlier process has written there.
-    Raises _OthersError if the file has different bytes there."""
+    Raises _ForeignWriteError if the file has different bytes there."""
     for block in blocks:
-        there = os.pread(descriptor, len(block), offset)
-        if there != block[: len(there)]:
-            raise _OthersError(path, "was changed while an append to it had not ended", offset)
-        write_at(descriptor, block[len(there) :], offset + len(there), path)
+        written = os.pread(descriptor, len(block), offset)
+        if written != block[: len(written)]:
+            raise _ForeignWriteError(path, "was changed while an append to it had not ended", offset)
+        write_at(descriptor, block[len(written) :], offset + len(written), path)
         offset += len(block)

@@ -8,7 +8,7 @@ from pathlib import Path
 from loader.errors import UsageError
 
 
-def output_ending(path: Path, content: str, endings: Sequence[str]) -> str:
+def check_output_ending(path: Path, content: str, endings: Sequence[str]) -> str:
     """Returns the ending of the name of a file to be written, in lower case; empty if the name has none.
 
     `content`: what is written, in the plural. `endings`: those that are allowed. Raises UsageError for any other
@@ -17,7 +17,9 @@ def output_ending(path: Path, content: str, endings: Sequence[str]) -> str:
     ending = path.suffix.lower()
     if not ending or ending in endings:
         return ending
-    listed = " or ".join(filter(None, [", ".join(endings[:-1]), endings[-1]]))
+    listed = endings[-1]
+    if len(endings) > 1:
+        listed = f"{', '.join(endings[:-1])} or {listed}"
     raise UsageError(
         f"{path}: {content} end in {listed}, and {path.suffix} is something else; name it "
         f"{path.with_suffix(endings[0]).name}"

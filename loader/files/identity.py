@@ -16,8 +16,8 @@ from pathlib import Path
 from loader import _native
 from loader.errors import DataChangedError, DataError
 
-_SETTLED_NS = 20_000_000  # two writes within a tick of the file system's clock, 1 to 10 ms, have the same time
-_ROUNDS = 20  # waits for the clock's next tick; a file that is written all the time never settles
+_CLOCK_TICK_NS = 20_000_000  # two writes within a tick of the file system's clock, 1 to 10 ms, have the same time
+_MAX_WAITS = 20  # for the clock's next tick; a file that is written all the time never gets old enough
 
 
 @dataclass(frozen=True)
@@ -63,16 +63,19 @@ def identify(paths: Sequence[Path]) -> tuple[DataFile, ...]:
     Raises DataError for a file that can't be found, and for a pipe or device. A pipe has 0 bytes, so it would be passed
     over as an empty file.
     """
-    files = [_identified(path) for path in paths]
-    for _ in range(_ROUNDS):
+    files = [_identify_file(path) for path in paths]
+    for _ in range(_MAX_WAITS):
         now = time.time_ns()
-        fresh = [i for i, file in enumerate(files) if file.modified and 0 <= now - file.modified < _SETTLED_NS]
-        if not fresh:
+        recent = {
+            index: file.modified
+            for index, file in enumerate(files)
+            if file.modified and 0 <= now - file.modified < _CLOCK_TICK_NS
+        }
+        if not recent:
             break
-        newest = max(files[i].modified or 0 for i in fresh)
-        time.sleep((newest + _SETTLED_NS - now) / 1e9)
-        for i in fresh:
-            files[i] = _identified(paths[i])
+        time.sleep((max(recent.values()) + _CLOCK_TICK_NS - now) / 1e9)
+        for index in recent:
+            files[index] = _identify_file(paths[index])
     return tuple(files)
 
 
@@ -80,15 +83,17 @@ def check_unchanged(files: Sequence[DataFile], *, may_grow: bool) -> None:
     """Raises DataChangedError for the first file that has changed since it was identified. With `may_grow` appended
     bytes are no change."""
     for file in files:
-        if change := _native.file_change(file.path, file.identity, may_grow):
+        change = _native.file_change(file.path, file.identity, may_grow)
+        if change:
             raise DataChangedError(file.path, change)
 
 
-def _identified(path: Path) -> DataFile:
+def _identify_file(path: Path) -> DataFile:
     try:
         status = path.stat()
     except OSError as error:
         raise DataError(path, error.strerror or str(error)) from None
-    if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):  # opening a folder says that it is one
+    is_folder = stat.S_ISDIR(status.st_mode)  # opening it later raises an error that says so
+    if not stat.S_ISREG(status.st_mode) and not is_folder:
         raise DataError(path, "is not a regular file")
     return DataFile(path, status.st_size, status.st_dev, status.st_ino, status.st_mtime_ns)

@@ -10,7 +10,7 @@ from types import FrameType
 
 from loader.errors import InterruptedBySignalError
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interruption:
@@ -34,17 +34,17 @@ class Interruption:
 
 
 @contextmanager
-def interruptible() -> Iterator[Interruption]:
+def record_stop_signals() -> Iterator[Interruption]:
     """Records SIGNALS while the block runs, instead of letting them end the process. A signal that the caller ignores
     (`nohup`) stays ignored."""
     interruption = Interruption(os.eventfd(0, os.EFD_CLOEXEC))
-    before = {number: signal.getsignal(number) for number in SIGNALS}
-    caught = [number for number in SIGNALS if before[number] is not signal.SIG_IGN]
-    for number in caught:
+    old_handlers = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+    recorded = [number for number in STOP_SIGNALS if old_handlers[number] is not signal.SIG_IGN]
+    for number in recorded:
         signal.signal(number, interruption._record)
     try:
         yield interruption
     finally:
-        for number in caught:
-            signal.signal(number, before[number])
+        for number in recorded:
+            signal.signal(number, old_handlers[number])
         os.close(interruption.descriptor)

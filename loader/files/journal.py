@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,8 +21,8 @@ Read = Callable[[int, int], bytes]  # called with (offset, count); returns fewer
 
 FORMAT = 1
 SYNCED = b'"synced"\n'
-LONGEST_LINE = 1 << 24
-_BLOCK = 1 << 22  # bytes of a piece that are read at once
+MAX_LINE_BYTES = 1 << 24
+_BLOCK_BYTES = 1 << 22  # of a piece that are read at once
 
 Buffer = bytes | memoryview
 
@@ -47,23 +47,23 @@ class Committed:
 
 def header_line(settings: Settings) -> bytes:
     """Returns the first line of a journal."""
-    return _line({"work file": FORMAT, "settings": dict(settings)})
+    return _encode_line({"work file": FORMAT, "settings": dict(settings)})
 
 
 def commit_line(end: int, parts: Iterable[Buffer], state: State) -> bytes:
     """Returns the line that commits a piece of the data. `parts`: the piece, cut into consecutive parts. `end`: length
     of the data including the piece."""
-    return _line([end, _sum(end, parts, state), dict(state)])
+    return _encode_line([end, _checksum(end, parts, state), dict(state)])
 
 
 def done_line(state: State) -> bytes:
     """Returns the line that says that the data are not needed any more."""
-    return _line({"done": dict(state)})
+    return _encode_line({"done": dict(state)})
 
 
 def read_header(line: bytes) -> Settings | None:
     """Returns the settings in the first line of a journal, or None if the line is no complete header."""
-    header = _parse(line)
+    header = _parse_line(line)
     if not isinstance(header, dict) or header.get("work file") != FORMAT:
         return None
     settings = header.get("settings")
@@ -77,88 +77,88 @@ def may_be_torn_header(line: bytes) -> bool:
     return not line.endswith(b"\n") and (line.startswith(beginning[: len(line)]) or not line.strip(b"\0"))
 
 
-def replay(begin: int, lines: Iterable[bytes], read: Read) -> Committed:
-    """Follows the journal's lines after the header, which has `begin` bytes, up to the first invalid line. Returns the
-    part of the work that is complete. `read` reads the data.
+def replay(header_nbytes: int, lines: Iterable[bytes], read: Read) -> Committed:
+    """Follows the journal's lines after the header, up to the first invalid line. Returns the part of the work that is
+    complete. `read` reads the data.
 
     Raises DamagedError if the invalid line is wrong, not only cut short, and had reached the disk.
     """
-    whole = Committed(0, begin, None)
-    rest = iter(lines)
-    for line in rest:
+    committed = Committed(0, header_nbytes, None)
+    line_iterator = iter(lines)
+    for line in line_iterator:
         try:
-            whole = _follow(whole, line, read)
-        except _ShortError:
-            return _done(whole, rest) or whole
+            committed = _apply_line(committed, line, read)
+        except _MissingDataError:
+            return _find_done(committed, line_iterator) or committed
         except ValueError:
-            return _judge(whole, rest)
-    return whole
+            return _stop_at_invalid_line(committed, list(line_iterator))
+    return committed
 
 
-class _ShortError(Exception):
-    """Raised if the data end before the piece does."""
+class _MissingDataError(Exception):
+    """Raised if the data end before the piece does that a line commits."""
 
 
-def _follow(whole: Committed, line: bytes, read: Read) -> Committed:
+def _apply_line(committed: Committed, line: bytes, read: Read) -> Committed:
     """Returns the state of the work after one more line. Raises ValueError if the line, or the piece that it commits,
     is not complete."""
-    journal_end = whole.journal_end + len(line)
+    journal_end = committed.journal_end + len(line)
     if line == SYNCED:
-        return replace(whole, journal_end=journal_end)
-    match _parse(line):
+        return replace(committed, journal_end=journal_end)
+    match _parse_line(line):
         case {"done": dict(state)}:
-            return replace(whole, journal_end=journal_end, state=state, done=True)
-        case [int(end), int(crc), dict(state)] if end >= whole.end:
-            if _sum(end, _blocks(whole.end, end, read), state) == crc:
+            return replace(committed, journal_end=journal_end, state=state, done=True)
+        case [int(end), int(crc), dict(state)] if end >= committed.end:
+            if _checksum(end, _read_blocks(committed.end, end, read), state) == crc:
                 return Committed(end, journal_end, state)
     raise ValueError(line)
 
 
-def _judge(whole: Committed, rest: Iterable[bytes]) -> Committed:
-    """Returns the complete part of the work when the next line is invalid. Raises DamagedError if a later line says
-    that the invalid one had reached the disk."""
-    later = list(rest)
-    if (done := _done(whole, later)) is not None:
+def _stop_at_invalid_line(committed: Committed, later_lines: Sequence[bytes]) -> Committed:
+    """Returns the complete part of the work when a line is invalid. Raises DamagedError if a later line says that the
+    invalid one had reached the disk."""
+    done = _find_done(committed, later_lines)
+    if done is not None:
         return done
-    if SYNCED in later:
-        raise DamagedError(whole.end)
-    return whole
+    if SYNCED in later_lines:
+        raise DamagedError(committed.end)
+    return committed
 
 
-def _done(whole: Committed, rest: Iterable[bytes]) -> Committed | None:
+def _find_done(committed: Committed, lines: Iterable[bytes]) -> Committed | None:
     """Returns the complete part of the work, marked as done, if one of the lines says that its data are not needed any
     more; else None."""
-    for line in rest:
-        match _parse(line):
+    for line in lines:
+        match _parse_line(line):
             case {"done": dict(state)}:
-                return replace(whole, state=state, done=True)
+                return replace(committed, state=state, done=True)
     return None
 
 
-def _blocks(begin: int, end: int, read: Read) -> Iterator[bytes]:
-    """Yields the data from `begin` to `end` in blocks. Raises _ShortError if there are fewer bytes."""
+def _read_blocks(begin: int, end: int, read: Read) -> Iterator[bytes]:
+    """Yields the data from `begin` to `end` in blocks. Raises _MissingDataError if there are fewer bytes."""
     while begin < end:
-        count = min(_BLOCK, end - begin)
+        count = min(_BLOCK_BYTES, end - begin)
         block = read(begin, count)
         if len(block) < count:
-            raise _ShortError
+            raise _MissingDataError
         yield block
         begin += count
 
 
-def _sum(end: int, parts: Iterable[Buffer], state: State) -> int:
+def _checksum(end: int, parts: Iterable[Buffer], state: State) -> int:
     """Returns the CRC-32 of a commit: its end, its state and the parts of its piece."""
-    crc = zlib.crc32(_line([end, dict(state)]))
+    crc = zlib.crc32(_encode_line([end, dict(state)]))
     for part in parts:
         crc = zlib.crc32(part, crc)
     return crc
 
 
-def _line(value: object) -> bytes:
+def _encode_line(value: object) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode() + b"\n"
 
 
-def _parse(line: bytes) -> object:
+def _parse_line(line: bytes) -> object:
     """Parses a line of JSON. Returns None for a line that is torn or is not JSON."""
     if not line.endswith(b"\n"):
         return None

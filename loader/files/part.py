@@ -12,15 +12,25 @@ from loader.files.regular import open_regular
 
 def read_part(file: DataFile, begin: int, end: int, *, may_grow: bool) -> bytes:
     """Returns all bytes from offset `begin` to offset `end`. Raises DataChangedError, OSError."""
-    fd = open_regular(file.path)
+    descriptor = open_regular(file.path)
     try:
-        data = b""
-        while len(data) < end - begin and (more := os.pread(fd, end - begin - len(data), begin + len(data))):
-            data += more
+        data = _read_fully(descriptor, begin, end - begin)
     finally:
-        os.close(fd)
-    if change := _native.file_change(file.path, file.identity, may_grow):
+        os.close(descriptor)
+    change = _native.file_change(file.path, file.identity, may_grow)
+    if change:
         raise DataChangedError(file.path, change)
     if len(data) < end - begin:
         raise DataChangedError(file.path, f"has {begin + len(data)} bytes, and had {file.size}")
+    return data
+
+
+def _read_fully(descriptor: int, offset: int, count: int) -> bytes:
+    """Returns `count` bytes from `offset` on, fewer only at the end of the file."""
+    data = b""
+    while len(data) < count:
+        block = os.pread(descriptor, count - len(data), offset + len(data))
+        if not block:
+            break
+        data += block
     return data

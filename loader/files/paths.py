@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 
-def expanded(text: str, key: str) -> Path:
+def expand_path(text: str, key: str) -> Path:
     """Returns the path `text`, with ~ replaced as in a shell. Raises ValueError that names `key`, the setting it comes
     from."""
     if "\0" in text:
@@ -22,10 +22,10 @@ def expanded(text: str, key: str) -> Path:
     return path
 
 
-def absolute(text: str, key: str) -> Path:
+def absolute_path(text: str, key: str) -> Path:
     """Returns the absolute path of `text`. Raises ValueError that names `key`, also if the current folder has been
     deleted."""
-    path = expanded(text, key)
+    path = expand_path(text, key)
     try:
         return path.absolute()
     except OSError as error:
@@ -44,7 +44,7 @@ def find_files(patterns: Sequence[str], key: str) -> list[Path]:
     """
     files: list[Path] = []
     for pattern in patterns:
-        path = expanded(pattern, key)
+        path = expand_path(pattern, key)
         # A name that exists is taken as it is, so that brackets in a file's name need no quoting.
         names = [str(path)] if path.exists() else sorted(glob.glob(str(path)))  # noqa: PTH207 (absolute patterns)
         matches = [Path(name) for name in names]

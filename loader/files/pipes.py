@@ -21,8 +21,8 @@ from loader.errors import UsageError
 
 STDIN, STDOUT = Path("/dev/stdin"), Path("/dev/stdout")
 _DASH = Path("-")
-_BUFFER = 1 << 20  # size of the pipe's buffer that is requested
-_WAIT = 500  # ms of waiting for data, after which `waiting` is called
+_BUFFER_BYTES = 1 << 20  # size of the pipe's buffer that is requested
+_POLL_MS = 500  # ms of waiting for data, after which `on_wait` is called
 _DESCRIPTORS = ("/dev/fd", "/proc/self/fd")
 
 
@@ -35,7 +35,7 @@ class Input:
     is_pipe: bool  # it can be read only once
 
 
-def input_of(path: Path) -> Input:
+def resolve_input(path: Path) -> Input:
     """Returns the input that the user has named by `path`. A file that a shell has opened for the command (`< FILE`)
     gets its own path. Raises UsageError for a terminal."""
     path = STDIN if path == _DASH else path
@@ -59,38 +59,38 @@ def _is_pipe(path: Path) -> bool:
 class InputPipe:
     """Reads the bytes that come out of a pipe. Opening a named pipe waits for its writer. Raises OSError.
 
-    `held`: bytes that have been read and not taken yet. `taken`: number of bytes that have been taken. `waiting`:
-    called now and then while nothing comes; it may raise.
+    `buffer`: bytes that have been read and not consumed yet. `num_consumed`: number of bytes that have been consumed.
+    `on_wait`: called now and then while the pipe is empty; it may raise.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.held = bytearray()
-        self.taken = 0
-        self.waiting: Callable[[], object] = lambda: None
+        self.buffer = bytearray()
+        self.num_consumed = 0
+        self.on_wait: Callable[[], object] = lambda: None
         self._descriptor = os.dup(0) if path == STDIN else os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         weakref.finalize(self, os.close, self._descriptor)
         self._poll = select.poll()
         self._poll.register(self._descriptor, select.POLLIN)
         with suppress(OSError):  # the system may not allow a user so large a buffer
-            fcntl.fcntl(self._descriptor, fcntl.F_SETPIPE_SZ, _BUFFER)
+            fcntl.fcntl(self._descriptor, fcntl.F_SETPIPE_SZ, _BUFFER_BYTES)
 
     def fill(self, count: int) -> bool:
-        """Reads until at least `count` bytes are held. Returns False if the pipe ends before."""
-        while len(self.held) < count:
-            while not self._poll.poll(_WAIT):
-                self.waiting()
-            data = os.read(self._descriptor, _BUFFER)
+        """Reads until the buffer has at least `count` bytes. Returns False if the pipe ends before."""
+        while len(self.buffer) < count:
+            while not self._poll.poll(_POLL_MS):
+                self.on_wait()
+            data = os.read(self._descriptor, _BUFFER_BYTES)
             if not data:
                 return False
-            self.held += data
+            self.buffer += data
         return True
 
-    def take(self, count: int) -> bytes:
-        """Returns the next `count` of the bytes that are held, and drops them."""
-        data = bytes(self.held[:count])
-        del self.held[:count]
-        self.taken += len(data)
+    def consume(self, count: int) -> bytes:
+        """Returns the next `count` bytes of the buffer, and removes them from there."""
+        data = bytes(self.buffer[:count])
+        del self.buffer[:count]
+        self.num_consumed += len(data)
         return data
 
 
@@ -118,10 +118,10 @@ class OutputPipe:
         return self._file.isatty()
 
     def write(self, data: bytes) -> None:
-        rest = memoryview(data)
+        remaining = memoryview(data)
         try:
-            while rest:
-                rest = rest[self._file.write(rest) :]
+            while remaining:
+                remaining = remaining[self._file.write(remaining) :]
         except OSError as error:
             if self._path is None:
                 raise
@@ -135,7 +135,7 @@ class OutputPipe:
             self._file.close()
 
 
-def output_pipe(path: Path | None) -> OutputPipe | None:
+def open_output_pipe(path: Path | None) -> OutputPipe | None:
     """Returns the output pipe for a path, or None if the path is a regular file, or will be one.
 
     `path` None: standard output. Opening a named pipe waits for its reader. Raises OSError.

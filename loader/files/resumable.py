@@ -23,10 +23,10 @@ def open_to_write(path: Path) -> int:
 
 def write_at(descriptor: int, data: bytes | memoryview, offset: int, path: Path) -> None:
     """Writes all of `data` at this offset. Raises OSError that names `path`."""
-    rest = memoryview(data)
+    remaining = memoryview(data)
     try:
-        while rest:
-            written = os.pwrite(descriptor, rest, offset)
-            rest, offset = rest[written:], offset + written
+        while remaining:
+            written = os.pwrite(descriptor, remaining, offset)
+            remaining, offset = remaining[written:], offset + written
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from None

@@ -15,22 +15,22 @@ from loader.files.regular import open_regular
 _TEMPORARY = re.compile(r"\..+\.\d+\.[0-9a-f]{8}\.tmp")
 
 
-def temporary(path: Path) -> Path:
+def temporary_path(path: Path) -> Path:
     """Returns a temporary name in the folder of `path` that no other file has and no other process uses."""
     return path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
 
 
 def is_temporary(name: str) -> bool:
-    """Tells whether `temporary` could have made this name."""
+    """Tells whether `temporary_path` could have made this name."""
     return _TEMPORARY.fullmatch(name) is not None
 
 
-def open_new(path: Path, mode: int = 0o666) -> int:
+def create_file(path: Path, mode: int = 0o666) -> int:
     """Creates a regular file and returns its descriptor. Raises OSError, of which FileExistsError."""
     return open_regular(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
 
 
-def write_whole(path: Path, data: bytes, check: Callable[[Path], object] | None = None) -> None:
+def write_atomically(path: Path, data: bytes, check: Callable[[Path], object] | None = None) -> None:
     """Writes a file with these bytes, flushes it to the disk, and then puts it in the place of `path`. Raises OSError
     that names `path`. If anything is raised, the old file stays and no other file is left.
 
@@ -38,19 +38,19 @@ def write_whole(path: Path, data: bytes, check: Callable[[Path], object] | None 
     """
     if path.exists() and not path.is_file() and not path.is_dir():  # a device or pipe would be replaced by a file
         raise OSError(errno.EINVAL, "it is not a regular file", str(path))
-    beside = temporary(path)
+    temporary = temporary_path(path)
     try:
-        descriptor = open_new(beside)
+        descriptor = create_file(temporary)
         try:
             with os.fdopen(descriptor, "wb") as stream:
                 stream.write(data)
                 stream.flush()
                 os.fsync(stream.fileno())
             if check is not None:
-                check(beside)
-            beside.replace(path)
+                check(temporary)
+            temporary.replace(path)
         finally:
-            beside.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
         sync_folder(path.parent)
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from None

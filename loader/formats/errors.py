@@ -7,26 +7,31 @@ from typing import Literal
 
 from loader.errors import DataChangedError, DataError
 from loader.formats.format import Reader
-from loader.plugins.error_text import error_line
+from loader.plugins.error_text import format_error_with_location
 
 log = logging.getLogger(__name__)
 
 Fault = tuple[str, str, int | None, Literal["damaged", "changed", "unreadable"]]  # file, reason, offset, kind
 
 
-def fault_of(error: BaseException, reader: Reader, chunk: int) -> Fault:
+def describe_fault(error: BaseException, reader: Reader, chunk: int) -> Fault:
     """Describes the error that reading a chunk has raised: (file, reason, offset, kind). An error that is neither about
     data nor about files is logged with its traceback, as it is probably a mistake in the reader."""
+    if isinstance(error, DataChangedError):
+        return error.file, error.reason, error.offset, "changed"
     if isinstance(error, DataError):
-        return error.file, error.reason, error.offset, "changed" if isinstance(error, DataChangedError) else "damaged"
+        return error.file, error.reason, error.offset, "damaged"
     if isinstance(error, OSError):
         return str(error.filename or reader.name), error.strerror or str(error), None, "unreadable"
     log.error("chunk %d of %s can't be read", chunk, reader.name, exc_info=error)
-    place = words_of(reader, chunk)
-    return place_of(reader, chunk), f"{place}: {error_line(error)}" if place else error_line(error), None, "unreadable"
+    reason = format_error_with_location(error)
+    label = chunk_label(reader, chunk)
+    if label:
+        reason = f"{label}: {reason}"
+    return chunk_file_name(reader, chunk), reason, None, "unreadable"
 
 
-def place_of(reader: Reader, chunk: int) -> str:
+def chunk_file_name(reader: Reader, chunk: int) -> str:
     """Returns the name of the file that contains the chunk, or of all the reader's files if it can't tell."""
     try:
         return str(reader.place(chunk).file)
@@ -34,7 +39,7 @@ def place_of(reader: Reader, chunk: int) -> str:
         return reader.name
 
 
-def words_of(reader: Reader, chunk: int) -> str:
+def chunk_label(reader: Reader, chunk: int) -> str:
     """Returns a chunk's name for people, counted within its file, as "row group 3". Empty if each file is one chunk."""
     noun = getattr(reader, "noun", "chunk")
     try:

@@ -15,7 +15,7 @@ Options = Mapping[str, Option]  # by the names of their parameters
 
 
 @dataclass(frozen=True)
-class Illegal:
+class IllegalEntries:
     """Entries of one kind that can be read but that no file should have, as positions that no game can reach."""
 
     kind: str
@@ -25,7 +25,7 @@ class Illegal:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class VerifyResult:
     """The result of verifying a file: whether it is whole, how many entries are good, and where the damage is."""
 
     file: str
@@ -33,7 +33,7 @@ class Verdict:
     entries: int  # readable entries, up to the damage if there is any; illegal ones count
     offset: int | None = None  # bytes from the start of the file to the damage; None: unknown, or no damage
     reason: str | None = None
-    illegal: Sequence[Illegal] = ()
+    illegal: Sequence[IllegalEntries] = ()
 
 
 class Statistics(Protocol):
@@ -65,7 +65,7 @@ class FileTools(Protocol):
     def refuse_options(self, path: Path) -> None:
         """Raises UsageError if an option of this family is given, because the file `path` belongs to another family."""
 
-    def verify(self, file: Input, format: str | None, threads: int) -> Verdict:
+    def verify(self, file: Input, format: str | None, threads: int) -> VerifyResult:
         """Reads every entry of a file, up to the first damage, and returns the result. Raises UsageError, and DataError
         for a file that can't be opened."""
 

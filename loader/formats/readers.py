@@ -10,7 +10,7 @@ from typing import TypeVar
 from loader.errors import DataError
 from loader.files.identity import DataFile
 from loader.formats.format import ConfiguredFormat, Format, Reader
-from loader.formats.registry import find_format, format_by_name
+from loader.formats.registry import load_format, resolve_format
 from loader.stream.config import DataConfig
 
 log = logging.getLogger(__name__)
@@ -18,36 +18,38 @@ log = logging.getLogger(__name__)
 Opened = TypeVar("Opened")
 
 
-def format_of(config: DataConfig, file: DataFile, family: str) -> Format:
-    """Finds the format of a file as `find_format` does: the one that data.format names, or what the file's content
+def resolve_file_format(config: DataConfig, file: DataFile, family: str) -> Format:
+    """Finds the format of a file as `resolve_format` does: the one that data.format names, or what the file's content
     says. With data.on_bad_data = "skip" a file that can't be read has a format, too, and is left out later.
 
     Raises DataError, and ValueError if data.format is no format or not one of the family.
     """
     if config.format is not None:
-        family_format(config.format, family)
-    name = find_format(
+        load_family_format(config.format, family)
+    name = resolve_format(
         file.path,
         setting="data.format",
         name=config.format,
         family=family,
         is_strict=config.on_bad_data != "skip",
     )
-    return family_format(name, family)
+    return load_family_format(name, family)
 
 
-def name_of(config: DataConfig, found: Format) -> str:
-    """Returns the name of a file's format `found` as data.format spells it."""
-    return config.format or str(found.__name__).rpartition(".")[2]  # type: ignore[attr-defined]  # bundled: a module
+def format_name(config: DataConfig, file_format: Format) -> str:
+    """Returns the name of a file's format as data.format spells it."""
+    if config.format is not None:
+        return config.format
+    return str(file_format.__name__).rpartition(".")[2]  # type: ignore[attr-defined]  # bundled: a module
 
 
-def family_format(name: str, family: str) -> Format:
+def load_family_format(name: str, family: str) -> Format:
     """Returns the format of this name. Raises ValueError if there is none, or if its files hold records of another
     family."""
-    found = format_by_name(name)
-    if family != found.FAMILY:
-        raise ValueError(f"data.format: {name!r} holds records of {found.FAMILY}, and data.source is {family}")
-    return found
+    file_format = load_format(name)
+    if family != file_format.FAMILY:
+        raise ValueError(f"data.format: {name!r} holds records of {file_format.FAMILY}, and data.source is {family}")
+    return file_format
 
 
 def open_readers(config: DataConfig, files: Sequence[DataFile], family: str) -> list[Reader]:
@@ -59,8 +61,8 @@ def open_readers(config: DataConfig, files: Sequence[DataFile], family: str) -> 
     if not files:
         raise ValueError("data.train: no file is given")
     readers = [
-        _open(config, found, list(group))
-        for found, group in groupby(files, lambda file: format_of(config, file, family))
+        _open_reader(config, file_format, list(group))
+        for file_format, group in groupby(files, lambda file: resolve_file_format(config, file, family))
     ]
     if not any(reader.num_chunks for reader in readers):
         names = ", ".join(str(file.path) for file in files[:3])
@@ -68,23 +70,26 @@ def open_readers(config: DataConfig, files: Sequence[DataFile], family: str) -> 
     return readers
 
 
-def _open(config: DataConfig, found: Format, files: Sequence[DataFile]) -> Reader:
-    if isinstance(found, ConfiguredFormat):
-        return found.open_with(config, files)
-    return found.open_files(files, may_grow=config.may_grow, skip_damaged=config.on_bad_data == "skip")
+def _open_reader(config: DataConfig, file_format: Format, files: Sequence[DataFile]) -> Reader:
+    if isinstance(file_format, ConfiguredFormat):
+        return file_format.open_with(config, files)
+    return file_format.open_files(files, may_grow=config.may_grow, skip_damaged=config.on_bad_data == "skip")
 
 
-def usable(files: Sequence[DataFile], open_one: Callable[[DataFile], Opened], *, skip_damaged: bool) -> list[Opened]:
-    """Opens each file with `open_one` and returns the results. With `skip_damaged` a file that raises DataError is left
-    out with a warning, unless all do. Without it the first such error is raised."""
+def open_usable_files(
+    files: Sequence[DataFile], open_file: Callable[[DataFile], Opened], *, skip_damaged: bool
+) -> list[Opened]:
+    """Opens each file with `open_file` and returns the results. With `skip_damaged` a file that raises DataError is
+    left out with a warning, unless all do. Without it the first such error is raised."""
     opened, errors = [], []
     for file in files:
         try:
-            opened.append(open_one(file))
+            opened.append(open_file(file))
         except DataError as error:
             errors.append(error)
-    if errors and not (skip_damaged and opened):
+    can_skip = skip_damaged and opened
+    if errors and not can_skip:
         raise errors[0]
-    for unusable in errors:
-        log.warning("%s: the file is left out (data.on_bad_data)", unusable)
+    for file_error in errors:
+        log.warning("%s: the file is left out (data.on_bad_data)", file_error)
     return opened

@@ -7,37 +7,47 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from loader import _native
-from loader.files.compression import packed_notes
+from loader.files.compression import describe_compression
 from loader.files.identity import DataFile
 from loader.formats.format import GrowingFormat, Reader
-from loader.formats.readers import family_format, format_of, name_of
+from loader.formats.readers import format_name, load_family_format, resolve_file_format
 from loader.stream.config import DataConfig
 from loader.stream.data_facts import DataFact
 from loader.stream.interface import Cursor
-from loader.stream.mixture_rates import OpenedComponent, Portion, open_components, portions, rates
+from loader.stream.mixture_rates import OpenedComponent, Portion, estimate_portions, measure_components, open_components
 from loader.stream.native_stream import NativeStream, pipeline_settings
 from loader.stream.schema import BatchSchema
 from loader.stream.source import Source
 
 
-def counted(
+def count_pass_samples(
     config: DataConfig, source: _native.Source, seed: int, *, validation: bool, look: Callable[[], object]
 ) -> int:
     """Counts the samples of the first pass of a stream, on several threads. Calls `look` after each chunk; an exception
     of `look` ends the count. Raises DataError, ValueError."""
     settings = pipeline_settings(config, seed, validation=validation)
-    # What is decoded in order would be decoded again and again by several threads.
-    pool, samples = ThreadPoolExecutor(1 if source.in_file_order else config.num_threads), 0
+    # Several threads would decode again and again what can only be decoded in order.
+    num_threads = 1 if source.in_file_order else config.num_threads
+    pool = ThreadPoolExecutor(num_threads)
+    total = 0
     try:
         for count in pool.map(partial(source.count_chunk, settings), source.chunks_of_side(settings)):
-            samples += count
+            total += count
             look()
     finally:
         pool.shutdown(cancel_futures=True)
-    return samples
+    return total
+
+
+class OpenFiles(NamedTuple):
+    """The open files of a stream."""
+
+    readers: list[Reader]
+    source: _native.Source  # over all readers
+    components: tuple[OpenedComponent, ...]  # files of one share each; none if the files have no shares
 
 
 class FileSource(Source):
@@ -46,30 +56,32 @@ class FileSource(Source):
     family: ClassVar[str]
 
     @abstractmethod
-    def layout(self, config: DataConfig) -> BatchSchema:
+    def batch_layout(self, config: DataConfig) -> BatchSchema:
         """Returns the layout of a batch made with these settings. data.format has been checked before."""
 
     @abstractmethod
-    def readers(self, config: DataConfig, files: Sequence[DataFile]) -> list[Reader]:
+    def open_readers(self, config: DataConfig, files: Sequence[DataFile]) -> list[Reader]:
         """Opens the files with the formats of the family. Raises DataError for files, ValueError for settings."""
 
     @abstractmethod
-    def native(self, config: DataConfig, readers: Sequence[Reader], seed: int) -> _native.Source:
+    def native_source(self, config: DataConfig, readers: Sequence[Reader], seed: int) -> _native.Source:
         """Makes the native source, which decodes, filters and builds batches from the files that the readers have
         open."""
 
     def schema(self, config: DataConfig) -> BatchSchema:
         if config.format is not None:
-            family_format(config.format, self.family)
-        return self.layout(config)
+            load_family_format(config.format, self.family)
+        return self.batch_layout(config)
 
     def open(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> NativeStream:
-        _, source, components = self._open(config, files, seed)
-        return NativeStream(config, self.schema(config), source, seed, components=components)
+        opened = self._open_files(config, files, seed)
+        return NativeStream(config, self.schema(config), opened.source, seed, components=opened.components)
 
     def open_validation_share(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> NativeStream:
-        _, source, components = self._open(config, files, seed)
-        return NativeStream(config, self.schema(config), source, seed, validation=True, components=components)
+        opened = self._open_files(config, files, seed)
+        return NativeStream(
+            config, self.schema(config), opened.source, seed, validation=True, components=opened.components
+        )
 
     def origin(self, config: DataConfig, files: Sequence[DataFile], seed: int, cursor: Cursor) -> dict[str, Any]:
         """Describes the window (chunks shuffled together) in which the batch at `cursor` begins, with the chunks in it.
@@ -77,10 +89,12 @@ class FileSource(Source):
         The batch has the `samples` entries from number `first_entry` on, in the window's shuffled order. If the window
         has fewer, the rest comes from the beginning of the next window.
         """
-        readers, source, components = self._open(config, files, seed)
-        chunks = [reader.place(chunk) for reader in readers for chunk in range(reader.num_chunks)]
-        settings = pipeline_settings(config, seed, rates(source, components, config.num_threads))
-        places = [chunks[number] for number in source.chunks_of_window(settings, cursor.epoch, cursor.window)]
+        opened = self._open_files(config, files, seed)
+        components = measure_components(opened.source, opened.components, config.num_threads)
+        settings = pipeline_settings(config, seed, components)
+        all_places = [reader.place(chunk) for reader in opened.readers for chunk in range(reader.num_chunks)]
+        window_chunks = opened.source.chunks_of_window(settings, cursor.epoch, cursor.window)
+        places = [all_places[chunk] for chunk in window_chunks]
         return {
             "epoch": cursor.epoch,
             "window": cursor.window,
@@ -90,8 +104,8 @@ class FileSource(Source):
         }
 
     def portions(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> Sequence[Portion]:
-        _, source, components = self._open(config, files, seed)
-        return portions(source, components, config.num_threads)
+        opened = self._open_files(config, files, seed)
+        return estimate_portions(opened.source, opened.components, config.num_threads)
 
     def count_samples(
         self,
@@ -103,23 +117,19 @@ class FileSource(Source):
         look: Callable[[], object] = lambda: None,
     ) -> int:
         """Counts the samples of a pass by reading all files. Raises DataError, ValueError."""
-        _, source, _ = self._open(config, files, seed)
-        return counted(config, source, seed, validation=validation, look=look)
+        opened = self._open_files(config, files, seed)
+        return count_pass_samples(config, opened.source, seed, validation=validation, look=look)
 
     def describe_data(self, config: DataConfig, files: Sequence[DataFile]) -> Sequence[DataFact]:  # noqa: ARG002
-        return [DataFact("order", note) for note in packed_notes(files, self.samples)]
+        return [DataFact("order", note) for note in describe_compression(files, self.samples)]
 
     def format_name(self, config: DataConfig, file: DataFile) -> str:
-        return name_of(config, format_of(config, file, self.family))
+        return format_name(config, resolve_file_format(config, file, self.family))
 
     def whole_size(self, config: DataConfig, file: DataFile) -> int:
-        found = format_of(config, file, self.family)
-        return found.whole_size(file) if isinstance(found, GrowingFormat) else file.size
+        file_format = resolve_file_format(config, file, self.family)
+        return file_format.whole_size(file) if isinstance(file_format, GrowingFormat) else file.size
 
-    def _open(
-        self, config: DataConfig, files: Sequence[DataFile], seed: int
-    ) -> tuple[list[Reader], _native.Source, tuple[OpenedComponent, ...]]:
-        """Opens the files. Returns their readers, the native source over all of them, and the components (files of one
-        share)."""
-        readers, components = open_components(files, lambda group: self.readers(config, group))
-        return readers, self.native(config, readers, seed), components
+    def _open_files(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> OpenFiles:
+        readers, components = open_components(files, lambda group: self.open_readers(config, group))
+        return OpenFiles(readers, self.native_source(config, readers, seed), components)

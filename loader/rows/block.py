@@ -12,7 +12,7 @@ import numpy.typing as npt
 from loader import _native
 from loader.rows.fields import LABEL, QID, WEIGHT
 
-_MOST = np.iinfo(np.int64).max
+_MAX_INT64 = np.iinfo(np.int64).max
 Array = npt.NDArray[Any]
 Sparse = tuple[Array, Array, Array | None]  # offsets [n + 1], features, values or None
 
@@ -35,7 +35,7 @@ class Rows:
 Block = tuple[int, list[Array], Array | None, list[Sparse]]  # as `_native.PythonRowReader` takes it
 
 
-def native_block(rows: Rows, shape: _native.RowShape) -> Block:
+def to_native_block(rows: Rows, shape: _native.RowShape) -> Block:
     """Returns (number of rows, dense arrays, query numbers, sparse fields) that `shape` asks for, in its order and
     types. Raises ValueError for what is missing or no number."""
     if not isinstance(rows, Rows):
@@ -48,39 +48,46 @@ def native_block(rows: Rows, shape: _native.RowShape) -> Block:
     if shape.dense[0] not in rows.dense:
         raise ValueError(f"{shape.dense[0]} is missing")
     if shape.labels and shape.label != _native.LabelKind.NONE:
-        rows = replace(rows, dense={**rows.dense, LABEL: _mapped(rows.dense[LABEL], shape.labels)})
-    dense = [_dense(rows, name, np.float32, "fiub") for name in shape.dense]
-    qid = _dense(rows, QID, np.int64, "iub") if shape.qid else None
-    return len(dense[0]), dense, qid, [_sparse(rows, field) for field in shape.fields]
+        rows = replace(rows, dense={**rows.dense, LABEL: _map_labels(rows.dense[LABEL], shape.labels)})
+    dense = [_dense_vector(rows, name, np.float32, "fiub") for name in shape.dense]
+    qid = _dense_vector(rows, QID, np.int64, "iub") if shape.qid else None
+    return len(dense[0]), dense, qid, [_sparse_vectors(rows, field) for field in shape.fields]
 
 
-def _mapped(given: Any, known: Mapping[str, float]) -> Array:
-    """Returns the labels as float32 [n]: each value's text is looked up in `known`. The text of a boolean is "true" or
-    "false". Raises ValueError for a text that is not in `known`."""
-    different, places = np.unique(np.asarray(given), return_inverse=True)
-    numbers = different.dtype.kind == "f"
-    texts = [repr(each).removesuffix(".0") if numbers else str(each) for each in different.tolist()]
-    if different.dtype.kind == "b":
-        texts = [text.lower() for text in texts]
-    for number, text in enumerate(texts):
-        if text not in known:
-            row = int(np.argmax(places == number))
+def _map_labels(values: Any, label_map: Mapping[str, float]) -> Array:
+    """Returns the labels as float32 [n]: each value's text is looked up in `label_map`. Raises ValueError for a text
+    that is not in it."""
+    unique_values, indices = np.unique(np.asarray(values), return_inverse=True)
+    texts = _label_texts(unique_values)
+    for index, text in enumerate(texts):
+        if text not in label_map:
+            row = int(np.argmax(indices == index))
             raise ValueError(
-                f"row {row}: expected a label of data.rows.label_map, {', '.join(sorted(known))}; got {text!r}"
+                f"row {row}: expected a label of data.rows.label_map, {', '.join(sorted(label_map))}; got {text!r}"
             )
-    return np.array([known[text] for text in texts], np.float32)[places.reshape(-1)]
+    labels = np.array([label_map[text] for text in texts], np.float32)
+    return labels[indices.reshape(-1)]
 
 
-def _dense(rows: Rows, name: str, dtype: npt.DTypeLike, kinds: str) -> Array:
+def _label_texts(values: Array) -> list[str]:
+    """Returns the text of each value: "true" or "false" for a boolean, a float without ".0"."""
+    if values.dtype.kind == "f":
+        return [repr(value).removesuffix(".0") for value in values.tolist()]
+    if values.dtype.kind == "b":
+        return [str(value).lower() for value in values.tolist()]
+    return [str(value) for value in values.tolist()]
+
+
+def _dense_vector(rows: Rows, name: str, dtype: npt.DTypeLike, kinds: str) -> Array:
     """Returns the dense array of that name as `dtype`. Raises ValueError if it is missing or of a dtype.kind that is
     not in `kinds`."""
     if name not in rows.dense:
         key = {WEIGHT: "data.rows.weight", QID: "data.rows.qid"}.get(name, "data.rows.dense")
         raise ValueError(f"{name} is missing ({key}); there are {', '.join(rows.dense)}")
-    return _array(name, rows.dense[name], dtype, kinds)
+    return _to_vector(name, rows.dense[name], dtype, kinds)
 
 
-def _sparse(rows: Rows, field: _native.RowField) -> Sparse:
+def _sparse_vectors(rows: Rows, field: _native.RowField) -> Sparse:
     """Returns the offsets, features and values of a field, with values of 1 where the rows have none and the field
     needs them. Raises ValueError for what the settings do not allow."""
     name = field.name
@@ -89,27 +96,28 @@ def _sparse(rows: Rows, field: _native.RowField) -> Sparse:
     parts = rows.sparse[name]
     if not isinstance(parts, tuple) or len(parts) != 3:
         raise ValueError(f"field {name}: a tuple of offsets, features, and values or None is expected")
-    offsets = _array(f"{name}: offsets", parts[0], np.int64, "iub")
-    features = _array(f"{name}: features", parts[1], np.int64, "iub")
-    given = parts[2]
-    values = None if given is None else _array(f"{name}: values", given, np.float32, "fiub")
+    offsets = _to_vector(f"{name}: offsets", parts[0], np.int64, "iub")
+    features = _to_vector(f"{name}: features", parts[1], np.int64, "iub")
+    values = None if parts[2] is None else _to_vector(f"{name}: values", parts[2], np.float32, "fiub")
     if field.values:
-        return offsets, features, np.ones(len(features), np.float32) if values is None else values
+        if values is None:
+            values = np.ones(len(features), np.float32)
+        return offsets, features, values
     if values is not None and (values != 1).any():
         raise ValueError(f"{name} has values other than 1, and data.rows.values says that it has none")
     return offsets, features, None
 
 
-def _array(name: str, given: Any, dtype: npt.DTypeLike, kinds: str) -> Array:
-    """Returns the array as a contiguous vector of `dtype`. Raises ValueError unless it is a vector of a dtype.kind in
-    `kinds`."""
+def _to_vector(name: str, values: Any, dtype: npt.DTypeLike, kinds: str) -> Array:
+    """Returns the values as a contiguous vector of `dtype`. Raises ValueError unless they are a vector of a dtype.kind
+    in `kinds`."""
     try:
-        array = np.asarray(given)
+        array = np.asarray(values)
     except (ValueError, OverflowError) as error:
         raise ValueError(f"{name}: {error}") from None
     if array.ndim != 1 or (array.dtype.kind not in kinds and array.size):
         raise ValueError(f"{name}: {array.dtype} {list(array.shape)} given; a row of numbers is expected")
-    if array.dtype == np.uint64 and dtype is np.int64 and array.size and array.max() > _MOST:
-        raise ValueError(f"{name}: {array.max()} given; at most {_MOST} is expected, the largest int64")
+    if array.dtype == np.uint64 and dtype is np.int64 and array.size and array.max() > _MAX_INT64:
+        raise ValueError(f"{name}: {array.max()} given; at most {_MAX_INT64} is expected, the largest int64")
     with np.errstate(over="ignore"):  # a number too large becomes an infinity, which is refused later, with its row
         return np.ascontiguousarray(array, dtype=dtype)

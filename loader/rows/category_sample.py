@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from loader.files.identity import DataFile
-from loader.rows.spellings import Spellings, float_id_of_all
+from loader.rows.spellings import Spellings, find_common_float_id
 from loader.stream.config import DataConfig
 from loader.stream.data_facts import DataFact
 
@@ -42,9 +42,13 @@ def sampled_rows(count: int) -> list[int]:
 
 def column_names(fields: Mapping[str, Sequence[str]]) -> list[str]:
     """Returns a name for each column of each field: the field's name if it has only one column."""
-    return [
-        field if len(columns) == 1 else f"{field} ({column})" for field, columns in fields.items() for column in columns
-    ]
+    names = []
+    for field, columns in fields.items():
+        if len(columns) == 1:
+            names.append(field)
+        else:
+            names += [f"{field} ({column})" for column in columns]
+    return names
 
 
 def present_texts(texts: Sequence[str | None], missing: Collection[str]) -> list[str]:
@@ -58,7 +62,7 @@ def refuse_float_ids(path: Path, sample: CategorySample) -> None:
     It is no DataError, since nothing is damaged: data.on_bad_data = "skip" must not leave the file out.
     """
     for name, texts in sample.items():
-        example = float_id_of_all(texts)
+        example = find_common_float_id(texts)
         if example is not None:
             raise ValueError(
                 f"{path}: {name}: all categories look like {example!r}, as integers do that have been floats (pandas "
@@ -76,12 +80,14 @@ def describe_categories(config: DataConfig, files: Sequence[tuple[DataFile, Cate
     for file, format in files[:_SAMPLED_FILES]:
         for name, texts in format.category_sample(config, file).items():
             spellings.setdefault(name, Spellings()).add(Counter(texts))
-    where = f"a sample of {SAMPLED_ROWS:,} rows" + (
-        f" of each of {min(len(files), _SAMPLED_FILES)} files" if len(files) > 1 else ""
-    )
-    for name, counted in spellings.items():
-        if not counted.is_plain:
-            yield DataFact("ids", f"{name}: {counted.summary()} ({where})")
-    plain = [f"{name} ({next(iter(each.counts), 'none')})" for name, each in spellings.items() if each.is_plain]
-    if plain:
-        yield DataFact("ids", f"a category is its text, so that 17 and 17.0 are two: {', '.join(plain)}")
+    basis = f"a sample of {SAMPLED_ROWS:,} rows"
+    if len(files) > 1:
+        basis += f" of each of {min(len(files), _SAMPLED_FILES)} files"
+    plain_columns = []
+    for name, column in spellings.items():
+        if column.is_plain:
+            plain_columns.append(f"{name} ({next(iter(column.counts), 'none')})")
+        else:
+            yield DataFact("ids", f"{name}: {column.summary()} ({basis})")
+    if plain_columns:
+        yield DataFact("ids", f"a category is its text, so that 17 and 17.0 are two: {', '.join(plain_columns)}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from loader import _native
 from loader.errors import DataChangedError, DataError
 from loader.files.identity import DataFile
-from loader.rows.block import Rows, Sparse
+from loader.rows.block import Array, Rows, Sparse
 from loader.rows.fields import QID
 
 
@@ -14,14 +14,21 @@ def whole_size(file: DataFile) -> int:
     return _native.LineFile(file.path, file.identity, may_grow=True).whole_size
 
 
-def read_chunk(reader: _native.RowReader, chunk: int, shape: _native.RowShape) -> tuple[Rows, DataError | None]:
+def read_native_chunk(reader: _native.RowReader, chunk: int, shape: _native.RowShape) -> tuple[Rows, DataError | None]:
     """Returns the rows of a chunk up to the first fault, and the fault, if there is one. The arrays are named as in
     `shape`."""
-    numbers, qid, fields, fault = _native.read_rows(reader, chunk, shape)
-    dense = dict(zip(shape.dense, numbers, strict=True)) | ({} if qid is None else {QID: qid})
-    sparse: dict[str, Sparse] = {field.name: arrays for field, arrays in zip(shape.fields, fields, strict=True)}
-    rows = Rows(dense, sparse)
-    if fault is None:
-        return rows, None
+    dense_arrays, qid, sparse_arrays, fault = _native.read_rows(reader, chunk, shape)
+    dense: dict[str, Array] = dict(zip(shape.dense, dense_arrays, strict=True))
+    if qid is not None:
+        dense[QID] = qid
+    names = [field.name for field in shape.fields]
+    sparse: dict[str, Sparse] = dict(zip(names, sparse_arrays, strict=True))
+    return Rows(dense, sparse), None if fault is None else to_data_error(fault)
+
+
+def to_data_error(fault: tuple[str, str, int | None, str]) -> DataError:
+    """Returns the error for a fault of the native part: (file, reason, offset, kind)."""
     file, reason, offset, kind = fault
-    return rows, (DataChangedError if kind == "changed" else DataError)(file, reason, offset)
+    if kind == "changed":
+        return DataChangedError(file, reason, offset)
+    return DataError(file, reason, offset)

@@ -31,8 +31,12 @@ LAYOUTS: Mapping[str, Layout] = {
 
 
 def _as_columns(value: Any) -> Any:
-    """Converts a column, or a list of columns from a TOML file, to a tuple."""
-    return tuple(value) if isinstance(value, list) else (value,) if isinstance(value, str | int) else value
+    """Converts a column, or a list of columns from a TOML file, to a tuple. Returns anything else as it is."""
+    if isinstance(value, list):
+        return tuple(value)
+    if isinstance(value, str | int):
+        return (value,)
+    return value
 
 
 _Name = Annotated[str, Field(min_length=1)]
@@ -112,15 +116,21 @@ class ColumnsConfig(Section):
         return self.sparse.get(field, (field,))
 
     @model_validator(mode="after")
-    def _text_can_be_cut(self) -> Self:
+    def _check_text_format(self) -> Self:
         """Raises WrongKeyError if delimiter or quote can't separate columns, or contradicts the layout."""
         for key, char in (("delimiter", self.delimiter), ("quote", self.quote)):
             if char and (not char.isascii() or char.isalnum() or char in "\r\n\0+-."):
                 raise WrongKeyError(f"{char!r}: expected one ASCII character that ends no line and no number has", key)
         if self.delimiter and self.delimiter == self.quote:
-            key, other = ("quote", "delimiter") if "quote" in self.model_fields_set else ("delimiter", "quote")
-            raise WrongKeyError(f"{self.quote!r}: the {other} is the same", key)
-        for key in ("delimiter", "quote", "header") if self.layout else ():
-            if getattr(self, key) != type(self).model_fields[key].default:
-                raise WrongKeyError(f"{getattr(self, key)!r}: layout = {self.layout!r} says it already; set one", key)
+            if "quote" in self.model_fields_set:
+                raise WrongKeyError(f"{self.quote!r}: the delimiter is the same", "quote")
+            raise WrongKeyError(f"{self.quote!r}: the quote is the same", "delimiter")
+        if self.layout:
+            self._refuse_text_format_beside_layout()
         return self
+
+    def _refuse_text_format_beside_layout(self) -> None:
+        for key in ("delimiter", "quote", "header"):
+            value = getattr(self, key)
+            if value != type(self).model_fields[key].default:
+                raise WrongKeyError(f"{value!r}: layout = {self.layout!r} says it already; set one", key)

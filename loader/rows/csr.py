@@ -10,7 +10,7 @@ from loader.rows.block import Array, Rows, Sparse
 from loader.rows.settings import RowsConfig
 
 
-def rows_of_csr(
+def split_csr_rows(
     indptr: Array, indices: Array, data: Array | None, dense: Mapping[str, Array], settings: RowsConfig
 ) -> Rows:
     """Splits the rows of a CSR matrix into the fields of the settings.
@@ -22,27 +22,34 @@ def rows_of_csr(
     Raises ValueError for arrays that don't fit together, and for a feature number outside of all fields.
     """
     indptr, indices = np.asarray(indptr), np.asarray(indices)
+    _check_arrays(indptr, indices, data, dense)
+    is_in_no_field = np.ones(len(indices), bool)
+    sparse: dict[str, Sparse] = {}
+    for field, (begin, end) in settings.ranges().items():
+        is_in_field = (indices >= begin) & (indices < end)
+        is_in_no_field &= ~is_in_field
+        if data is not None and not settings.has_values(field):
+            is_in_field &= np.asarray(data) != 0
+        count_before = np.concatenate([[0], np.cumsum(is_in_field)])
+        offsets = count_before[indptr]
+        features = indices[is_in_field].astype(np.int64) - begin
+        sparse[field] = offsets, features, None if data is None else data[is_in_field]
+    if is_in_no_field.any():
+        first = int(np.argmax(is_in_no_field))
+        row = int(np.searchsorted(indptr, first, side="right")) - 1
+        raise ValueError(f"row {row} has feature number {indices[first]}, which is in no field (data.rows.fields)")
+    return Rows(dense, sparse)
+
+
+def _check_arrays(indptr: Array, indices: Array, data: Array | None, dense: Mapping[str, Array]) -> None:
+    """Raises ValueError for arrays that don't fit together."""
     if indptr.ndim != 1 or indices.ndim != 1 or indptr.dtype.kind not in "iu" or indices.dtype.kind not in "iu":
         raise ValueError("indptr and indices must be rows of integers")
     if not len(indptr) or indptr[0] != 0 or indptr[-1] != len(indices) or (np.diff(indptr.astype(np.int64)) < 0).any():
         raise ValueError(f"indptr must ascend from 0 to {len(indices)}, the number of indices")
     if data is not None and np.shape(data) != indices.shape:
         raise ValueError(f"data has the shape {list(np.shape(data))}; [{len(indices)}] is expected, as indices have")
+    num_rows = len(indptr) - 1
     for name, numbers in dense.items():
-        if np.shape(numbers) != (len(indptr) - 1,):
-            shape = list(np.shape(numbers))
-            raise ValueError(f"{name} has the shape {shape} for {len(indptr) - 1} rows of the matrix")
-    sparse: dict[str, Sparse] = {}
-    left = np.ones(len(indices), bool)
-    for field, (begin, end) in settings.ranges().items():
-        here = (indices >= begin) & (indices < end)
-        left &= ~here
-        if data is not None and not settings.has_values(field):
-            here &= np.asarray(data) != 0
-        before = np.concatenate([[0], np.cumsum(here)])
-        sparse[field] = (before[indptr], indices[here].astype(np.int64) - begin, None if data is None else data[here])
-    if left.any():
-        place = int(np.argmax(left))
-        row = int(np.searchsorted(indptr, place, side="right")) - 1
-        raise ValueError(f"row {row} has feature number {indices[place]}, which is in no field (data.rows.fields)")
-    return Rows(dense, sparse)
+        if np.shape(numbers) != (num_rows,):
+            raise ValueError(f"{name} has the shape {list(np.shape(numbers))} for {num_rows} rows of the matrix")

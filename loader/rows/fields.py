@@ -26,7 +26,7 @@ def dense_names(settings: RowsConfig) -> list[str]:
     return [LABEL, *([WEIGHT] if settings.weight else []), *settings.dense]
 
 
-def left_out(settings: RowsConfig) -> list[str]:
+def optional_dense_names(settings: RowsConfig) -> list[str]:
     """Returns the names of the dense numbers that rows need not have. A label that is missing is 0 then, a weight 1."""
     return [LABEL, WEIGHT] if settings.label == "none" else []
 
@@ -38,28 +38,31 @@ def batch_schema(config: DataConfig) -> BatchSchema:
     Raises ValueError if a batch would be too large.
     """
     settings: RowsConfig = config.settings
-    sparse = tuple(_table(settings, name, fields) for name, fields in settings.tables().items())
-    for table in sparse:
-        most = table.max_active * table.bags_per_sample
-        if most * config.batch_size >= 1 << 32:
-            raise ValueError(f"data.rows.max_active: {most} in {config.batch_size} rows of a batch are more than 2^32")
+    sparse = tuple(_sparse_field(settings, name, fields) for name, fields in settings.tables().items())
+    for field in sparse:
+        max_active = field.max_active * field.bags_per_sample
+        if max_active * config.batch_size >= 1 << 32:
+            raise ValueError(
+                f"data.rows.max_active: {max_active} in {config.batch_size} rows of a batch are more than 2^32"
+            )
     dense = [DenseField(name, "float32") for name in dense_names(settings)]
     if settings.qid:
         dense.append(DenseField(QID, "int64"))
     return BatchSchema(config.batch_size, sparse=sparse, dense=tuple(dense))
 
 
-def _table(settings: RowsConfig, name: str, fields: Sequence[str]) -> SparseField:
+def _sparse_field(settings: RowsConfig, name: str, fields: Sequence[str]) -> SparseField:
     """Returns the batch's sparse field `name`, in which each of `fields` has a bag of its own. They share a table."""
     begin, end = settings.ranges()[fields[0]]
-    most = max(map(settings.most_active, fields))
-    return SparseField(name, end - begin, most, bags_per_sample=len(fields), values=settings.has_values(fields[0]))
+    max_active = max(settings.max_active_in(field) for field in fields)
+    has_values = settings.has_values(fields[0])
+    return SparseField(name, end - begin, max_active, bags_per_sample=len(fields), values=has_values)
 
 
 def row_shape(settings: RowsConfig) -> _native.RowShape:
     """Returns the fields of rows for the native part, in the order of their feature numbers."""
     ranges = settings.ranges()
-    by_number = settings.by_number()
+    names = settings.names_by_number()
     shape = _native.RowShape()
     shape.label = _KINDS[settings.label]
     shape.num_classes = settings.num_classes
@@ -68,10 +71,12 @@ def row_shape(settings: RowsConfig) -> _native.RowShape:
     shape.weight = settings.weight
     shape.qid = settings.qid
     shape.fields = [
-        _native.RowField(name, *ranges[name], settings.has_values(name), settings.most_active(name))
-        for name in by_number
+        _native.RowField(name, *ranges[name], settings.has_values(name), settings.max_active_in(name)) for name in names
     ]
-    begins = ((name, by_number.index(fields[0]), len(fields)) for name, fields in settings.tables().items())
-    shape.tables = [_native.RowTable(name, begin, begin + count) for name, begin, count in begins]
+    tables = []
+    for table, fields in settings.tables().items():
+        first = names.index(fields[0])
+        tables.append(_native.RowTable(table, first, first + len(fields)))
+    shape.tables = tables
     shape.first_number = 0 if settings.zero_based else 1
     return shape

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from loader import _native
 from loader.errors import DataError
-from loader.formats.errors import Fault, fault_of, place_of, words_of
+from loader.formats.errors import Fault, chunk_file_name, chunk_label, describe_fault
 from loader.formats.format import Reader
-from loader.rows.block import Block, native_block
+from loader.rows.block import Block, to_native_block
 
 
 class PythonBlocks:
@@ -22,22 +22,23 @@ class PythonBlocks:
     def read(self, chunk: int) -> tuple[list[Block], Fault | None, str, str]:
         """Reads a chunk. Returns the blocks before any fault, the fault or None, the chunk's file, and a name of the
         chunk within that file."""
-        file, place = place_of(self._reader, chunk), words_of(self._reader, chunk)
+        file, label = chunk_file_name(self._reader, chunk), chunk_label(self._reader, chunk)
         blocks: list[Block] = []
         try:
             for rows in self._reader.read(chunk):
-                blocks.append(self._block(rows, len(blocks), file, place))
+                blocks.append(self._convert_rows(rows, len(blocks), file, label))
         except (Exception, SystemExit) as error:  # the reader's code is a user's
-            return blocks, fault_of(error, self._reader, chunk), file, place
-        return blocks, None, file, place
+            return blocks, describe_fault(error, self._reader, chunk), file, label
+        return blocks, None, file, label
 
-    def _block(self, rows: object, number: int, file: str, place: str) -> Block:
-        """Converts rows for the native part. Raises DataError, with file, chunk and block, for rows that can't be
-        used."""
+    def _convert_rows(self, rows: object, number: int, file: str, label: str) -> Block:
+        """Converts rows, block `number` of a chunk, for the native part. Raises DataError, with file, chunk and block,
+        for rows that can't be used."""
         try:
-            return native_block(rows, self._shape)  # type: ignore[arg-type]
+            return to_native_block(rows, self._shape)  # type: ignore[arg-type]
         except (ValueError, OverflowError) as error:
-            block = f"block {number}" if number else ""
-            raise DataError(
-                file, ": ".join(filter(None, [", ".join(filter(None, [place, block])), str(error)]))
-            ) from None
+            location = [label] if label else []
+            if number > 0:
+                location.append(f"block {number}")
+            reason = f"{', '.join(location)}: {error}" if location else str(error)
+            raise DataError(file, reason) from None

@@ -47,7 +47,7 @@ def without_labels(config: DataConfig) -> DataConfig:
     return config.model_copy(update={section: config.settings.model_copy(update={"label": "none"})})
 
 
-def texts_of(config: DataConfig, files: Sequence[DataFile], column: str) -> Iterator[str]:
+def read_column_texts(config: DataConfig, files: Sequence[DataFile], column: str) -> Iterator[str]:
     """Yields the value in one column of every row of the files, in their order. `column`: a name, or a number if the
     columns have no names.
 
@@ -55,16 +55,16 @@ def texts_of(config: DataConfig, files: Sequence[DataFile], column: str) -> Iter
     """
     if not isinstance(config.settings, RowsConfig):
         raise ValueError(f"--id {column}: samples of data.source = {config.source} have no columns with names")
-    formats = [(file, readers.format_of(config, file, FAMILY)) for file in files]
-    for file, found in formats:
-        if not isinstance(found, ColumnFormat):
+    formats = []
+    for file in files:
+        file_format = readers.resolve_file_format(config, file, FAMILY)
+        if not isinstance(file_format, ColumnFormat):
             raise ValueError(f"--id {column}: {file.path} has no columns with names, as csv and parquet have")
-    return itertools.chain.from_iterable(
-        found.texts(config, file, column) for file, found in formats if isinstance(found, ColumnFormat)
-    )
+        formats.append((file, file_format))
+    return itertools.chain.from_iterable(file_format.texts(config, file, column) for file, file_format in formats)
 
 
-def native_reader(reader: Reader, shape: _native.RowShape) -> _native.RowReader:
+def as_native_reader(reader: Reader, shape: _native.RowShape) -> _native.RowReader:
     """Returns a reader as the native stream takes it. A reader written in Python is wrapped, and called by the stream's
     threads."""
     native = getattr(reader, "native", None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable
 from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -11,17 +12,17 @@ from loader.rows.columns import ColumnsConfig
 from loader.section import Effect, Section, WrongKeyError, as_tuple
 
 DEFAULT_FIELD = "features"
-MOST_FEATURES = 1 << 31
-MOST_ACTIVE = 1 << 20
-LAST_NUMBER = 1 << 62
-_LARGEST = 3.4e38  # about the largest float32
+MAX_FEATURES = 1 << 31
+MAX_ACTIVE = 1 << 20
+MAX_FEATURE_NUMBER = 1 << 62
+_MAX_FLOAT32 = 3.4e38  # about
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_TAKEN = ("label", "weight", "qid", "header", "bucket_offsets")
+_RESERVED_NAMES = ("label", "weight", "qid", "header", "bucket_offsets")
 
 
 _Names = Annotated[tuple[str, ...], BeforeValidator(as_tuple)]
 _Range = Annotated[tuple[int, int], BeforeValidator(as_tuple)]
-_Active = Annotated[int, Field(ge=1, le=MOST_ACTIVE)]
+_Active = Annotated[int, Field(ge=1, le=MAX_ACTIVE)]
 
 
 class SyntheticRowsConfig(Section):
@@ -40,7 +41,7 @@ class RowsConfig(Section):
 
     num_features: Annotated[
         int,
-        Field(ge=1, le=MOST_FEATURES, description="features of the only field, `features`, if `fields` is empty"),
+        Field(ge=1, le=MAX_FEATURES, description="features of the only field, `features`, if `fields` is empty"),
         Effect.FIXED,
     ] = 1 << 20
     fields: Annotated[
@@ -115,7 +116,7 @@ class RowsConfig(Section):
         """Returns the range of feature numbers of each field: the first one, and the one after the last."""
         return self.fields or {DEFAULT_FIELD: (0, self.num_features)}
 
-    def by_number(self) -> list[str]:
+    def names_by_number(self) -> list[str]:
         """Returns the names of the fields in the order of their feature numbers."""
         ranges = self.ranges()
         return sorted(ranges, key=ranges.__getitem__)
@@ -140,42 +141,44 @@ class RowsConfig(Section):
                 "value; name columns of numbers in data.rows.dense, and leave out data.rows.values"
             )
 
-    def most_active(self, field: str) -> int:
+    def max_active_in(self, field: str) -> int:
         """Returns the largest number of features that a row may have in a field."""
         begin, end = self.ranges()[field]
-        most = self.max_active if isinstance(self.max_active, int) else self.max_active[field]
-        return min(most, end - begin)
+        limit = self.max_active if isinstance(self.max_active, int) else self.max_active[field]
+        return min(limit, end - begin)
 
     @model_validator(mode="after")
-    def _rows_have_one_origin(self) -> Self:
+    def _check_one_origin(self) -> Self:
         """Raises WrongKeyError if rows come from a user's code and from the built-in model, too."""
         if self.blocks and self.synthetic.num_rows:
             raise WrongKeyError(f"{self.blocks!r}: rows come from synthetic.num_rows, too; set one of them", "blocks")
         return self
 
     @model_validator(mode="after")
-    def _label_map_has_labels(self) -> Self:
+    def _check_label_map(self) -> Self:
         """Raises WrongKeyError if label_map contains a number that is no label of this kind, or that float32 can't
         hold."""
-        known = {"binary": (0, 1, -1), "class": range(self.num_classes)}.get(self.label)
+        allowed = {"binary": (0, 1, -1), "class": range(self.num_classes)}.get(self.label)
         for text, label in self.label_map.items():
-            if known is not None and label not in known:
+            if allowed is not None and label not in allowed:
                 raise WrongKeyError(f"{label:g} is no label: data.rows.label = {self.label!r}", "label_map", text)
-            if not abs(label) <= _LARGEST:
+            if not abs(label) <= _MAX_FLOAT32:
                 raise WrongKeyError(f"{label:g}: expected a number that float32 holds", "label_map", text)
         return self
 
     @model_validator(mode="after")
-    def _fields_are_apart(self) -> Self:
+    def _check_fields(self) -> Self:
         """Raises WrongKeyError if the range of a field is empty, too large, or overlaps with another one."""
         last, last_end = "", 0
         for name, (begin, end) in sorted(self.fields.items(), key=lambda item: item[1]):
-            if begin < 0 or not begin < end <= begin + MOST_FEATURES:
+            if begin < 0 or not begin < end <= begin + MAX_FEATURES:
                 raise WrongKeyError(
-                    f"[{begin}, {end}]: expected 1 to {MOST_FEATURES} features from 0 on", "fields", name
+                    f"[{begin}, {end}]: expected 1 to {MAX_FEATURES} features from 0 on", "fields", name
                 )
-            if end > LAST_NUMBER:
-                raise WrongKeyError(f"[{begin}, {end}]: expected feature numbers up to {LAST_NUMBER}", "fields", name)
+            if end > MAX_FEATURE_NUMBER:
+                raise WrongKeyError(
+                    f"[{begin}, {end}]: expected feature numbers up to {MAX_FEATURE_NUMBER}", "fields", name
+                )
             if last and begin < last_end:
                 raise WrongKeyError(
                     f"[{begin}, {end}] begins inside of {last}, which ends at {last_end}", "fields", name
@@ -184,21 +187,24 @@ class RowsConfig(Section):
         return self
 
     @model_validator(mode="after")
-    def _tables_can_be_shared(self) -> Self:
+    def _check_shared_tables(self) -> Self:
         """Raises WrongKeyError if fields that are named together in shared_tables can't share a table."""
         shared: set[str] = set()
         for name, fields in self.shared_tables.items():
-            if problem := self._table_problem(fields):
+            problem = self._find_table_problem(fields)
+            if problem:
                 raise WrongKeyError(problem, "shared_tables", name)
-            if again := shared & set(fields):
-                raise WrongKeyError(f"{min(again)!r} shares another table, too", "shared_tables", name)
+            repeated = shared & set(fields)
+            if repeated:
+                raise WrongKeyError(f"{min(repeated)!r} shares another table, too", "shared_tables", name)
             shared |= set(fields)
         return self
 
-    def _table_problem(self, fields: tuple[str, ...]) -> str:
+    def _find_table_problem(self, fields: tuple[str, ...]) -> str:
         """Returns why these fields can't share a table; an empty text if they can."""
         listed = ", ".join(fields)
-        if unknown := [field for field in fields if field not in self.fields]:
+        unknown = [field for field in fields if field not in self.fields]
+        if unknown:
             return f"{unknown[0]!r} is no field; the fields are {', '.join(self.ranges())}"
         if len(fields) < 2 or len(set(fields)) < len(fields):
             return f"[{listed}]: expected two fields or more, each once"
@@ -206,45 +212,60 @@ class RowsConfig(Section):
             return f"{listed} have different numbers of features, and a table has one"
         if len(set(map(self.has_values, fields))) > 1:
             return f"data.rows.values names some of {listed}; name all or none"
-        by_number = self.by_number()
-        first = by_number.index(fields[0])
-        if tuple(by_number[first : first + len(fields)]) != fields:
+        names = self.names_by_number()
+        first = names.index(fields[0])
+        if tuple(names[first : first + len(fields)]) != fields:
             return f"the numbers of {listed} must follow one another in that order (data.rows.fields)"
         return ""
 
     @model_validator(mode="after")
-    def _columns_are_used(self) -> Self:
+    def _check_columns_are_used(self) -> Self:
         """Raises WrongKeyError if `columns` sets a column for a field or number that the settings do not ask for."""
         columns = self.columns
-        for key, named, known, where in (
-            ("sparse", columns.sparse, list(self.ranges()), "field of data.rows.fields"),
-            ("dense", columns.dense, list(self.dense), "number of data.rows.dense"),
-        ):
-            if unknown := [name for name in named if name not in known]:
-                raise WrongKeyError(f"no {where}; there are {', '.join(known) or 'none'}", "columns", key, unknown[0])
+        self._check_column_names("sparse", columns.sparse, self.ranges(), "field of data.rows.fields")
+        self._check_column_names("dense", columns.dense, self.dense, "number of data.rows.dense")
         for key in ("weight", "qid"):
-            if getattr(columns, key) != key and not getattr(self, key):
-                raise WrongKeyError(f"{getattr(columns, key)!r} is not read: data.rows.{key} is false", "columns", key)
+            column = getattr(columns, key)
+            if column != key and not getattr(self, key):
+                raise WrongKeyError(f"{column!r} is not read: data.rows.{key} is false", "columns", key)
+        return self
+
+    @staticmethod
+    def _check_column_names(key: str, names: Iterable[str], allowed: Collection[str], kind: str) -> None:
+        """Raises WrongKeyError for the first of the names in data.rows.columns.`key` that is not allowed."""
+        for name in names:
+            if name not in allowed:
+                raise WrongKeyError(f"no {kind}; there are {', '.join(allowed) or 'none'}", "columns", key, name)
+
+    @model_validator(mode="after")
+    def _check_field_references(self) -> Self:
+        """Raises WrongKeyError if max_active or values names a field that does not exist."""
+        fields = self.ranges()
+        allowed = f"the fields are {', '.join(fields)}"
+        if isinstance(self.max_active, dict) and self.max_active.keys() != fields.keys():
+            raise WrongKeyError(
+                f"has {', '.join(self.max_active) or 'none'}; {allowed}: each needs a number", "max_active"
+            )
+        unknown = set() if isinstance(self.values, bool) else set(self.values) - set(fields)
+        if unknown:
+            raise WrongKeyError(f"{min(unknown)!r} is no field; {allowed}", "values")
         return self
 
     @model_validator(mode="after")
-    def _names_are_of_fields(self) -> Self:
-        """Raises WrongKeyError if max_active or values names a field that does not exist, or if a name is invalid or
-        used twice."""
-        fields = self.ranges()
-        known = f"the fields are {', '.join(fields)}"
-        if isinstance(self.max_active, dict) and self.max_active.keys() != fields.keys():
-            raise WrongKeyError(
-                f"has {', '.join(self.max_active) or 'none'}; {known}: each needs a number", "max_active"
-            )
-        if not isinstance(self.values, bool) and (unknown := set(self.values) - set(fields)):
-            raise WrongKeyError(f"{min(unknown)!r} is no field; {known}", "values")
-        names = [*fields, *self.shared_tables, *self.dense]
+    def _check_names(self) -> Self:
+        """Raises WrongKeyError if the name of a field, table or dense number is invalid or used twice."""
+        names = [*self.ranges(), *self.shared_tables, *self.dense]
         for name in names:
-            if not _NAME.fullmatch(name) or name in _TAKEN or names.count(name) > 1:
+            if not _NAME.fullmatch(name) or name in _RESERVED_NAMES or names.count(name) > 1:
                 raise WrongKeyError(
                     f"{name!r} can't be the name of a field or number: letters, digits and _, each name once, none of "
-                    f"{', '.join(_TAKEN)}",
-                    "dense" if name in self.dense else "shared_tables" if name in self.shared_tables else "fields",
+                    f"{', '.join(_RESERVED_NAMES)}",
+                    self._key_of_name(name),
                 )
         return self
+
+    def _key_of_name(self, name: str) -> str:
+        """Returns the key that declares the name of a dense number, a shared table or a field."""
+        if name in self.dense:
+            return "dense"
+        return "shared_tables" if name in self.shared_tables else "fields"

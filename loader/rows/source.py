@@ -9,13 +9,13 @@ from typing import ClassVar
 from loader import _native
 from loader.files.identity import DataFile
 from loader.formats.format import CountingReader, Reader
-from loader.formats.readers import format_of
-from loader.formats.source import FileSource, counted
-from loader.rows.blocks import GENERATOR, is_generator
+from loader.formats.readers import resolve_file_format
+from loader.formats.source import FileSource, count_pass_samples
+from loader.rows.blocks import GENERATOR, names_generator_function
 from loader.rows.category_sample import CategoryFormat, describe_categories
 from loader.rows.fields import batch_schema, row_shape
 from loader.rows.memory import window_nbytes
-from loader.rows.readers import FAMILY, native_reader, open_readers
+from loader.rows.readers import FAMILY, as_native_reader, open_readers
 from loader.rows.settings import RowsConfig
 from loader.section import Section
 from loader.stream.config import DataConfig
@@ -23,7 +23,7 @@ from loader.stream.data_facts import DataFact
 from loader.stream.native_stream import NativeStream, region_table
 from loader.stream.schema import BatchSchema
 
-_LOOKED_AT = 8  # chunks read for an estimate
+_SAMPLED_CHUNKS = 8  # chunks read for an estimate
 
 
 class RowsSource(FileSource):
@@ -34,15 +34,15 @@ class RowsSource(FileSource):
     samples = "rows"
     has_ids = True
 
-    def layout(self, config: DataConfig) -> BatchSchema:
+    def batch_layout(self, config: DataConfig) -> BatchSchema:
         return batch_schema(config)
 
-    def readers(self, config: DataConfig, files: Sequence[DataFile]) -> list[Reader]:
+    def open_readers(self, config: DataConfig, files: Sequence[DataFile]) -> list[Reader]:
         return open_readers(config, files)
 
-    def native(self, config: DataConfig, readers: Sequence[Reader], seed: int) -> _native.RowSource:  # noqa: ARG002
+    def native_source(self, config: DataConfig, readers: Sequence[Reader], seed: int) -> _native.RowSource:  # noqa: ARG002
         shape, schema = row_shape(config.settings), batch_schema(config)
-        natives = [native_reader(reader, shape) for reader in readers]
+        natives = [as_native_reader(reader, shape) for reader in readers]
         return _native.RowSource(natives, shape, schema.batch_size, schema.slot_bytes, region_table(schema))
 
     def open_validation_share(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> NativeStream:
@@ -58,13 +58,13 @@ class RowsSource(FileSource):
     def open_validation(self, config: DataConfig, seed: int) -> NativeStream:
         """Opens a stream of the rows of data.rows.validation_blocks. Without it the rows come from the same model as
         those of `open` without files, but are different ones."""
-        source = self.native(config, open_readers(config, [], validation=True), seed)
+        source = self.native_source(config, open_readers(config, [], validation=True), seed)
         return NativeStream(config, self.schema(config), source, seed)
 
     def describe_data(self, config: DataConfig, files: Sequence[DataFile]) -> Sequence[DataFact]:
-        if not files and is_generator(config.settings.blocks):
+        if not files and names_generator_function(config.settings.blocks):
             return (DataFact("order", f"{config.settings.blocks} {GENERATOR}"),)
-        formats = [(file, format_of(config, file, FAMILY)) for file in files]
+        formats = [(file, resolve_file_format(config, file, FAMILY)) for file in files]
         categories = [(file, format) for file, format in formats if isinstance(format, CategoryFormat)]
         return [*super().describe_data(config, files), *describe_categories(config, categories)]
 
@@ -82,33 +82,39 @@ class RowsSource(FileSource):
         if not files and settings.synthetic.num_rows:
             return settings.synthetic.num_rows
         readers = open_readers(config, files, validation=validation and not config.validation_share)
-        return counted(config, self.native(config, readers, seed), seed, validation=validation, look=look)
+        return count_pass_samples(
+            config, self.native_source(config, readers, seed), seed, validation=validation, look=look
+        )
 
     def samples_per_epoch(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> int | None:  # noqa: ARG002
         """Estimates the number of rows from a few chunks. Returns None for rows of a user's code, which may take any
         time. Raises DataError."""
         if not files and config.settings.synthetic.num_rows:
             return int(config.settings.synthetic.num_rows)
-        if not files:  # a user's code, which may take any time
+        if not files:
             return None
         shape = row_shape(config.settings)
-        rows = 0.0
-        for reader in open_readers(config, files):
-            native = native_reader(reader, shape)
-            last = native.num_chunks - 1
-            # Chunks that can only be decoded in order are read from the first on.
-            step = 1 if native.in_file_order else max(1, native.num_chunks // _LOOKED_AT)
-            chunks = range(0, native.num_chunks, step)[:_LOOKED_AT]
-            counts = [
-                reader.count(chunk) if isinstance(reader, CountingReader) else _native.count_rows(native, chunk, shape)
-                for chunk in chunks
-            ]
-            if last in chunks:  # the last chunk may be shorter, so it counts as it is
-                rows += counts.pop()
-                last -= 1
-            rows += sum(counts) / max(len(counts), 1) * (last + 1)
-        return round(rows)
+        return round(sum(_estimate_rows(reader, shape) for reader in open_readers(config, files)))
 
     def window_nbytes(self, config: DataConfig, files: Sequence[DataFile]) -> int:
         """Estimates the bytes of memory of the stream's windows; 0 for rows that come from no file."""
         return window_nbytes(config, files)
+
+
+def _estimate_rows(reader: Reader, shape: _native.RowShape) -> float:
+    """Estimates the number of rows of a reader from a few chunks. Raises DataError."""
+    native = as_native_reader(reader, shape)
+    num_chunks = native.num_chunks
+    # Chunks that can only be decoded in order are read from the first on.
+    step = 1 if native.in_file_order else max(1, num_chunks // _SAMPLED_CHUNKS)
+    sampled = range(0, num_chunks, step)[:_SAMPLED_CHUNKS]
+    if isinstance(reader, CountingReader):
+        counts = [reader.count(chunk) for chunk in sampled]
+    else:
+        counts = [_native.count_rows(native, chunk, shape) for chunk in sampled]
+    rows_of_last = 0
+    num_similar = num_chunks
+    if num_chunks - 1 in sampled:  # the last chunk may be shorter, so it is no sample of the others
+        rows_of_last = counts.pop()
+        num_similar -= 1
+    return rows_of_last + sum(counts) / max(len(counts), 1) * num_similar

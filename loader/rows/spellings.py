@@ -14,7 +14,7 @@ EXPONENT = "numbers with an exponent"
 FRACTION = "numbers with a fraction"
 MISSING_WORD = "words for missing"
 _PLAIN = (INTEGER, TEXT)  # need no comment if all of a column are spelled so
-_MOST_COMPARED = 10_000  # texts of a column that are compared for other spellings
+_MAX_COMPARED = 10_000  # texts of a column that are compared for other spellings
 
 _THOUSANDS = r"[+-]?[0-9]{1,3}(?:[,'_\u2019\u00a0\u202f ][0-9]{3})+(?:\.[0-9]+)?"
 # Tried in this order on a text without spaces around it.
@@ -41,28 +41,31 @@ _FLOAT_ID = re.compile(r"[+-]?[0-9]+(?:\.0+|(?:\.[0-9]+)?[eE]\+?[0-9]+)")
 _WHOLE = re.compile(r"\+?(-?)0*([0-9]+)")
 
 
-def spelling_of(text: str) -> str:
+def classify_spelling(text: str) -> str:
     """Returns the name of the way in which a category is spelled, in the plural, as "integers with leading zeros"."""
-    bare = text.strip()
-    if bare != text:
+    if text != text.strip():
         return "texts with spaces around"
-    return next((name for name, pattern in _COMPILED if pattern.fullmatch(bare)), TEXT)
+    for name, pattern in _COMPILED:
+        if pattern.fullmatch(text):
+            return name
+    return TEXT
 
 
-def bare_form(text: str) -> str:
+def normalize_text(text: str) -> str:
     """Returns a normal form of a text, which different spellings of the same thing share. It has no spaces around, no
     +, no leading zeros, no separators of thousands and no fraction of 0. Letters are small and composed, digits are of
     one script."""
     text = unicodedata.normalize("NFKC", text.strip()).casefold()
     if re.fullmatch(_THOUSANDS, text):
         text = re.sub(r"[,'_\u2019 ]", "", text)
-    head, point, fraction = text.partition(".")
-    if point and fraction.strip("0"):
+    integer_part, _, fraction = text.partition(".")
+    if fraction.strip("0"):
         return text
-    whole = _WHOLE.fullmatch(head)
-    if whole is None:
+    match = _WHOLE.fullmatch(integer_part)
+    if match is None:
         return text
-    return f"{whole[1] if whole[2] != '0' else ''}{whole[2]}"
+    sign, digits = match.groups()
+    return digits if digits == "0" else f"{sign}{digits}"
 
 
 @dataclass
@@ -73,12 +76,12 @@ class Spellings:
     pairs: int = 0  # number of texts that differ from an earlier one in spelling alone
     example: tuple[str, str] | None = None  # two such texts
     _first: dict[str, str] = field(default_factory=dict, repr=False)  # first text of each normal form
-    _others: set[str] = field(default_factory=set, repr=False)  # texts counted in `pairs`
+    _paired: set[str] = field(default_factory=set, repr=False)  # texts counted in `pairs`
 
     def add(self, texts: Mapping[str, int]) -> None:
         """Counts texts, each with the number of its entries."""
         for text, count in texts.items():
-            self.counts[spelling_of(text)] += count
+            self.counts[classify_spelling(text)] += count
             self._compare(text)
 
     def add_plain(self, spelling: str, count: int) -> None:
@@ -89,13 +92,13 @@ class Spellings:
 
     def _compare(self, text: str) -> None:
         """Counts the text as one of a pair if an earlier text has the same normal form."""
-        form = bare_form(text)
-        if form not in self._first and len(self._first) < _MOST_COMPARED:
-            self._first[form] = text
-        first = self._first.get(form, text)
-        if first == text or text in self._others or self.pairs == _MOST_COMPARED:
+        normal_form = normalize_text(text)
+        if normal_form not in self._first and len(self._first) < _MAX_COMPARED:
+            self._first[normal_form] = text
+        first = self._first.get(normal_form, text)
+        if first == text or text in self._paired or self.pairs == _MAX_COMPARED:
             return
-        self._others.add(text)
+        self._paired.add(text)
         self.pairs += 1
         if self.example is None:
             self.example = (first, text)
@@ -103,7 +106,9 @@ class Spellings:
     @property
     def is_plain(self) -> bool:
         """Returns whether all categories have one spelling that needs no comment."""
-        return not self.pairs and (not self.counts or (len(self.counts) == 1 and next(iter(self.counts)) in _PLAIN))
+        if self.pairs or len(self.counts) > 1:
+            return False
+        return all(spelling in _PLAIN for spelling in self.counts)
 
     @property
     def is_real(self) -> bool:
@@ -120,17 +125,19 @@ class Spellings:
         if self.example is None:
             return counts
         first, second = self.example
-        more = f", and {self.pairs - 1:,} more such pairs" if self.pairs > 1 else ""
-        return f"{counts}; {first!r} and {second!r} are two categories{more}"
+        text = f"{counts}; {first!r} and {second!r} are two categories"
+        if self.pairs > 1:
+            text += f", and {self.pairs - 1:,} more such pairs"
+        return text
 
 
-def float_id_of_all(texts: Iterable[str]) -> str | None:
+def find_common_float_id(texts: Iterable[str]) -> str | None:
     """Returns one of the texts if all look like whole numbers that were once floats, as 17.0 or 1.7e+18; else None.
     Ignores words for a missing value, which a program may write between them."""
     example = None
     for text in dict.fromkeys(texts):
         if _FLOAT_ID.fullmatch(text.strip()):
-            example = example or text
-        elif spelling_of(text.strip()) != MISSING_WORD:
+            example = text if example is None else example
+        elif classify_spelling(text.strip()) != MISSING_WORD:
             return None
     return example

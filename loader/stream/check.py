@@ -23,34 +23,34 @@ def check_slot(schema: BatchSchema, slot: Array) -> None:
         raise ValueError(f"a slot is {schema.slot_bytes} bytes of uint8, not {slot.dtype} {list(slot.shape)}")
 
 
-def check_names(kind: str, names: Iterable[str], wanted: Iterable[str]) -> None:
-    """Raises ValueError unless `names` are exactly the `wanted` names. `kind`: what they are names of, for the
-    message."""
-    if set(names) != set(wanted):
-        raise ValueError(f"{kind}: {', '.join(names) or 'none'} given, the schema has {', '.join(wanted) or 'none'}")
+def check_names(kind: str, names: Iterable[str], expected: Iterable[str]) -> None:
+    """Raises ValueError unless `names` and `expected` are the same names, in any order. `kind`: what they are names of,
+    for the message."""
+    if set(names) != set(expected):
+        raise ValueError(f"{kind}: {', '.join(names) or 'none'} given, the schema has {', '.join(expected) or 'none'}")
 
 
-def check_rows(schema: BatchSchema, field: SparseField, offsets: Array, features: Array) -> None:
+def check_offsets_and_features(schema: BatchSchema, field: SparseField, offsets: Array, features: Array) -> None:
     """Checks the offsets [num_bags + 1] and features [active] of a sparse field: shapes, types, ranges, and the number
-    of features in each bag. Duplicates are left to `check_once`."""
+    of features in each bag. Duplicates are left to `check_no_duplicates`."""
     name = f"{field.name}.features"
     _check_offsets(f"{field.name}.offsets", offsets, schema.num_bags(field), features.size)
     _check_whole_numbers(name, features)
     if features.size and not (features.min() >= 0 and features.max() < field.num_features):
-        wrong = int(np.flatnonzero((features < 0) | (features >= field.num_features))[0])
-        raise ValueError(f"{name}: [{wrong}] is {features[wrong]}; allowed are 0 to {field.num_features - 1}")
+        index = int(np.flatnonzero((features < 0) | (features >= field.num_features))[0])
+        raise ValueError(f"{name}: [{index}] is {features[index]}; allowed are 0 to {field.num_features - 1}")
     counts = np.diff(offsets)
     if counts.size and counts.max() > field.max_active:
         bag = int(counts.argmax())
         raise ValueError(f"{name}: bag {bag} has {counts[bag]}; the schema's max_active is {field.max_active}")
 
 
-def check_parts(field: SparseField, features: Array, values: Sequence[Array]) -> None:
+def check_values(field: SparseField, features: Array, values: Sequence[Array]) -> None:
     """Checks that a sparse field comes with one array of values [active], real numbers, if the schema has values for
     it, and with none otherwise."""
     if len(values) != int(field.values):
-        wanted = "offsets, features, values" if field.values else "offsets, features"
-        raise ValueError(f"{field.name}: {2 + len(values)} arrays given; {wanted} are expected")
+        expected = "offsets, features, values" if field.values else "offsets, features"
+        raise ValueError(f"{field.name}: {2 + len(values)} arrays given; {expected} are expected")
     for array in values:
         if array.shape != features.shape or array.dtype.kind not in "fiub":
             raise ValueError(
@@ -59,12 +59,12 @@ def check_parts(field: SparseField, features: Array, values: Sequence[Array]) ->
             )
 
 
-def check_once(field: SparseField, features: Array, bags: Array, begins: Array) -> None:
+def check_no_duplicates(field: SparseField, features: Array, bags: Array, begins: Array) -> None:
     """Raises ValueError if a feature occurs twice in a bag. Features and bags [active] are sorted by feature, then by
     bag. `begins` [active + 1] is true at the first entry of each feature, and at the end."""
-    twice = (bags[1:] == bags[:-1]) & ~begins[1:-1]
-    if twice.any():
-        first = int(twice.argmax())
+    is_duplicate = (bags[1:] == bags[:-1]) & ~begins[1:-1]
+    if is_duplicate.any():
+        first = int(is_duplicate.argmax())
         raise ValueError(f"{field.name}.features: bag {bags[first]} has feature {features[first]} twice")
 
 
@@ -79,8 +79,8 @@ def check_dense(name: str, values: Array, dtype: np.dtype[Any], batch_size: int)
     _check_whole_numbers(name, values)
     limits = np.iinfo(dtype)
     if values.size and not (limits.min <= values.min() and values.max() <= limits.max):
-        wrong = int(np.flatnonzero((values < limits.min) | (values > limits.max))[0])
-        raise ValueError(f"{name}: sample {wrong} is {values[wrong]}; {dtype} holds {limits.min} to {limits.max}")
+        sample = int(np.flatnonzero((values < limits.min) | (values > limits.max))[0])
+        raise ValueError(f"{name}: sample {sample} is {values[sample]}; {dtype} holds {limits.min} to {limits.max}")
 
 
 def check_buckets(schema: BatchSchema, offsets: Array) -> None:
@@ -90,15 +90,15 @@ def check_buckets(schema: BatchSchema, offsets: Array) -> None:
 
 def _check_offsets(name: str, offsets: Array, count: int, end: int) -> None:
     """Raises ValueError unless `offsets` are count + 1 whole numbers that begin with 0, end with `end` and never
-    fall."""
+    decrease."""
     if offsets.shape != (count + 1,):
         raise ValueError(f"{name}: shape {list(offsets.shape)}; [{count + 1}] is expected")
     _check_whole_numbers(name, offsets)
     if offsets[0] != 0 or offsets[-1] != end:
         raise ValueError(f"{name}: runs from {offsets[0]} to {offsets[-1]}; 0 to {end} is expected")
-    falls = offsets[1:] < offsets[:-1]
-    if falls.any():
-        first = int(falls.argmax())
+    is_decreasing = offsets[1:] < offsets[:-1]
+    if is_decreasing.any():
+        first = int(is_decreasing.argmax())
         raise ValueError(f"{name}: falls from {offsets[first]} to {offsets[first + 1]} at [{first + 1}]")
 
 

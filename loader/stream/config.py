@@ -14,7 +14,7 @@ from loader.section import Effect, Section
 
 
 class DataConfig(Section):
-    """The stream of batches. `loader.stream.sources.data_class` adds the source's section."""
+    """The stream of batches. `loader.stream.sources.source_config_class` adds the source's section."""
 
     section: ClassVar[str | None] = None  # name of the source's own section
 

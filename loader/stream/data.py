@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from loader.files.identity import DataFile, identify
-from loader.plugins.interface import interface_problem
+from loader.plugins.interface import find_interface_problem
 from loader.stream.config import DataConfig
 from loader.stream.data_facts import DataFact
 from loader.stream.interface import Cursor, Stream
 from loader.stream.schema import BatchSchema
 from loader.stream.source import Source, no_split_error
-from loader.stream.sources import source_by_name
+from loader.stream.sources import create_source
 
 if TYPE_CHECKING:
     from loader.stream.mixture_rates import Portion
 
-_MOST_SEED = (1 << 64) - 1
+_MAX_SEED = (1 << 64) - 1
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ class Data:
 
     def __post_init__(self) -> None:
         """Raises ValueError unless the seed is an integer from 0 to 2^64 - 1."""
-        if not isinstance(self.seed, int) or not 0 <= self.seed <= _MOST_SEED:
-            raise ValueError(f"seed: must be an integer from 0 to {_MOST_SEED}, not {self.seed!r:.40}")
+        if not isinstance(self.seed, int) or not 0 <= self.seed <= _MAX_SEED:
+            raise ValueError(f"seed: must be an integer from 0 to {_MAX_SEED}, not {self.seed!r:.40}")
 
     @classmethod
     def from_paths(
@@ -54,7 +54,7 @@ class Data:
     @cached_property
     def source(self) -> Source:
         """Returns the source of the samples. Raises ValueError if no source has the name data.source."""
-        return source_by_name(self.config.source)
+        return create_source(self.config.source)
 
     def schema(self) -> BatchSchema:
         """Returns the layout of a batch. Raises ValueError for settings that the source can't serve."""
@@ -68,18 +68,17 @@ class Data:
         """
         config, source = self.config, self.source
         self._check_abilities()
-        method = "open"
-        if not self.validation:
-            stream = source.open(config, self.files, self.seed)
-        elif config.validation_share:
+        if self.validation and config.validation_share:
             method = "open_validation_share"
             stream = source.open_validation_share(config, self.files, self.seed)
-        elif self.files:
-            stream = source.open(config, self.files, self.seed)
-        else:
+        elif self.validation and not self.files:
             method = "open_validation"
             stream = source.open_validation(config, self.seed)
-        if problem := interface_problem(stream, Stream, "a stream"):
+        else:
+            method = "open"
+            stream = source.open(config, self.files, self.seed)
+        problem = find_interface_problem(stream, Stream, "a stream")
+        if problem:
             if hasattr(stream, "close"):
                 stream.close()
             raise ValueError(f"data.source: {config.source}: {method}: {problem}")
@@ -138,8 +137,8 @@ class Data:
         DataError."""
         if not self.config.may_grow:
             return self
-        whole = tuple(file.up_to(self.source.whole_size(self.config, file)) for file in self.files)
-        return replace(self, files=whole)
+        trimmed = tuple(file.up_to(self.source.whole_size(self.config, file)) for file in self.files)
+        return replace(self, files=trimmed)
 
     @property
     def _has_shares(self) -> bool:
@@ -157,16 +156,22 @@ class Data:
                 f"data.train: its entries have shares, but the source {config.source} can't mix files (it has no "
                 "method portions); name the files alone"
             )
-        for file in () if source.has_scores else self.files:
-            for key, value, default in (
-                ("score_scale", f"{file.score_scale:g}", "1"),
-                ("score_unit", file.score_unit, None),
-            ):
-                if value != default:
-                    raise ValueError(
-                        f"{key}: {value} ({file.path}), but samples of the source {config.source} have no scores: "
-                        "leave it out"
-                    )
+        if not source.has_scores:
+            self._refuse_score_settings()
+
+    def _refuse_score_settings(self) -> None:
+        """Raises ValueError for the first file that has a scale or a unit of scores."""
+        for file in self.files:
+            setting = None
+            if file.score_scale != 1:
+                setting = f"score_scale: {file.score_scale:g}"
+            elif file.score_unit is not None:
+                setting = f"score_unit: {file.score_unit}"
+            if setting is not None:
+                raise ValueError(
+                    f"{setting} ({file.path}), but samples of the source {self.config.source} have no scores: leave it "
+                    "out"
+                )
 
 
 def open_stream(config: DataConfig, files: Sequence[Path | DataFile], seed: int) -> Stream:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 TITLE = "how your data was read"
 
@@ -19,16 +18,17 @@ class DataFact:
     text: str  # one line
 
 
-def fact_lines(facts: Sequence[DataFact]) -> Iterator[str]:
+def format_facts(facts: Sequence[DataFact]) -> Iterator[str]:
     """Yields the lines of the text block that shows the facts: a title, then one line for each different fact, grouped
     by topic. Yields nothing if there are no facts."""
-    different = list(dict.fromkeys(facts))
-    topics = list(dict.fromkeys(fact.topic for fact in different))
-    if not topics:
+    if not facts:
         return
-    width = max(map(len, topics))
+    texts_by_topic: dict[str, list[str]] = {}
+    for fact in dict.fromkeys(facts):
+        texts_by_topic.setdefault(fact.topic, []).append(fact.text)
+    width = max(map(len, texts_by_topic))
     yield f"{TITLE}:"
-    ordered = sorted(different, key=lambda fact: topics.index(fact.topic))
-    for topic, group in groupby(ordered, lambda fact: fact.topic):
-        for number, fact in enumerate(group):
-            yield f"  {'' if number else topic:{width}}  {fact.text}"
+    for topic, (first_text, *other_texts) in texts_by_topic.items():
+        yield f"  {topic:{width}}  {first_text}"
+        for text in other_texts:
+            yield f"  {'':{width}}  {text}"

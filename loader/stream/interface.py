@@ -13,8 +13,8 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from loader.stream.left_out import LeftOut
 from loader.stream.schema import BatchSchema
+from loader.stream.skipped_data import SkippedData
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Stream(Protocol):
         it raises only when no data is left.
         """
 
-    def skipped(self) -> Sequence[LeftOut]:
+    def skipped(self) -> Sequence[SkippedData]:
         """Returns the data that data.on_bad_data = "skip" has left out since the last call, in the order of the stream.
         Each chunk and kind of fault is returned once.
 

@@ -4,20 +4,20 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError
 
 from loader.section import Section
 
-MOST_SHARE = 1e6
-MOST_SCALE = 1e3
+MAX_SHARE = 1e6
+MAX_SCALE = 1e3
 
 ScoreUnit = Literal["centipawns", "internal units"]
 
 
-def comma_list(value: Any) -> Any:
+def split_commas(value: Any) -> Any:
     """Splits `a,b`, as a list may be given on the command line, into its parts. A list becomes a tuple; anything else
     is returned as it is."""
     if isinstance(value, str):
@@ -29,66 +29,80 @@ class DataEntry(Section):
     """Files that have settings of their own."""
 
     files: Annotated[
-        tuple[str, ...], BeforeValidator(comma_list), Field(min_length=1, description="names; * and ? match")
+        tuple[str, ...], BeforeValidator(split_commas), Field(min_length=1, description="names; * and ? match")
     ]
     share: Annotated[
         float | None,
-        Field(gt=0, le=MOST_SHARE, description="of the samples, against the shares of the other entries"),
+        Field(gt=0, le=MAX_SHARE, description="of the samples, against the shares of the other entries"),
     ] = None
     score_scale: Annotated[
-        float, Field(gt=0, le=MOST_SCALE, description="what scores are multiplied by when they are read")
+        float, Field(gt=0, le=MAX_SCALE, description="what scores are multiplied by when they are read")
     ] = 1.0
     score_unit: Annotated[
         ScoreUnit | None, Field(description="the unit that scores in the files have, where it is not their format's")
     ] = None
 
 
-def train_files(value: Any) -> Any:
+def parse_train_files(value: Any) -> Any:
     """Parses data.train, names of files or tables (DataEntry), for pydantic's BeforeValidator. Raises ValueError that
     names the entry if a table is wrong, or if some entries have shares and others none."""
-    if not isinstance(value, list | tuple) or not any(isinstance(entry, Mapping | DataEntry) for entry in value):
-        return comma_list(value)
-    entries = tuple(
-        entry if isinstance(entry, str) else _entry(number, entry, list(DataEntry.model_fields))
-        for number, entry in enumerate(value, 1)
-    )
+    if not _has_tables(value):
+        return split_commas(value)
+    entries = _parse_entries(value, list(DataEntry.model_fields))
     if any(isinstance(entry, DataEntry) and entry.share is not None for entry in entries):
-        for number, entry in enumerate(entries, 1):
-            if isinstance(entry, str):
-                raise ValueError(f"{entry!r} has no share, and other entries have: write {{files = ..., share = ...}}")
-            if entry.share is None:
-                raise ValueError(f"entry {number}: share is missing, and other entries have one")
+        _check_all_have_shares(entries)
     return entries
 
 
-def validation_files(value: Any) -> Any:
-    """Parses data.validation as `train_files` does data.train, but without shares."""
-    if not isinstance(value, list | tuple) or not any(isinstance(entry, Mapping | DataEntry) for entry in value):
-        return comma_list(value)
-    keys = [key for key in DataEntry.model_fields if key != "share"]
+def parse_validation_files(value: Any) -> Any:
+    """Parses data.validation as `parse_train_files` does data.train, but without shares."""
+    if not _has_tables(value):
+        return split_commas(value)
+    return _parse_entries(value, [key for key in DataEntry.model_fields if key != "share"])
+
+
+def _has_tables(value: Any) -> bool:
+    """Returns whether `value` is a list with at least one table (DataEntry)."""
+    return isinstance(value, list | tuple) and any(isinstance(entry, Mapping | DataEntry) for entry in value)
+
+
+def _parse_entries(entries: Sequence[Any], keys: list[str]) -> tuple[str | DataEntry, ...]:
+    """Parses the tables among the entries. Names of files are returned as they are."""
     return tuple(
-        entry if isinstance(entry, str) else _entry(number, entry, keys) for number, entry in enumerate(value, 1)
+        entry if isinstance(entry, str) else _parse_table(number, entry, keys)
+        for number, entry in enumerate(entries, 1)
     )
 
 
-def _entry(number: int, table: Any, keys: list[str]) -> DataEntry:
+def _check_all_have_shares(entries: Sequence[str | DataEntry]) -> None:
+    """Raises ValueError for the first entry without a share."""
+    for number, entry in enumerate(entries, 1):
+        if isinstance(entry, str):
+            raise ValueError(f"{entry!r} has no share, and other entries have: write {{files = ..., share = ...}}")
+        if entry.share is None:
+            raise ValueError(f"entry {number}: share is missing, and other entries have one")
+
+
+def _parse_table(number: int, table: Any, keys: list[str]) -> DataEntry:
     """Parses entry `number` (from 1), a table of these keys. Raises ValueError for an unknown or missing key, or a
     wrong value."""
     if isinstance(table, DataEntry):
         return table
     if not isinstance(table, Mapping):
         raise ValueError(f"entry {number}: must be a table of {', '.join(keys)}, not {table!r:.80}")
-    if unknown := [key for key in table if key not in keys and table[key] is not None]:
-        close = difflib.get_close_matches(str(unknown[0]), keys, n=1)
-        meant = f"; did you mean {close[0]}?" if close else ""
-        raise ValueError(f"entry {number}: unknown key {unknown[0]}; allowed here: {', '.join(keys)}{meant}")
+    unknown_keys = [key for key in table if key not in keys and table[key] is not None]
+    if unknown_keys:
+        unknown = unknown_keys[0]
+        similar_keys = difflib.get_close_matches(str(unknown), keys, n=1)
+        hint = f"; did you mean {similar_keys[0]}?" if similar_keys else ""
+        raise ValueError(f"entry {number}: unknown key {unknown}; allowed here: {', '.join(keys)}{hint}")
     if "files" not in table:
         raise ValueError(f"entry {number}: files is missing; an entry has {', '.join(keys)}")
     try:
         return DataEntry.model_validate(dict(table))
     except ValidationError as error:
         first = error.errors()[0]
-        key, wrong = first["loc"][0], first["msg"]
+        key, problem = first["loc"][0], first["msg"]
         raise ValueError(
-            f"entry {number}: {key}: {wrong[:1].lower()}{wrong[1:]}, not {table[str(key)]!r:.80}"
+            f"entry {number}: {key}: {problem[:1].lower()}{problem[1:]}, not {table[str(key)]!r:.80}"
         ) from None

@@ -13,9 +13,8 @@ from loader.stream.mixture_entries import DataEntry, ScoreUnit
 
 
 @dataclass(frozen=True)
-class Named:
-    """What an entry of data.train or data.validation says of its files: the entry's number, share, scale and unit of
-    scores."""
+class EntrySettings:
+    """The settings that an entry of data.train or data.validation gives its files."""
 
     entry: int  # number of the entry, from 0
     component: Component | None = None
@@ -23,51 +22,74 @@ class Named:
     score_unit: ScoreUnit | None = None
 
 
-def find_entries(entries: Sequence[str | DataEntry], key: str) -> tuple[list[Path], dict[Path, Named]]:
-    """Finds the files of all entries. Returns their paths in order, and for each path what its entry says. `key`: what
-    error messages call the entries.
+def find_entry_files(entries: Sequence[str | DataEntry], key: str) -> tuple[list[Path], dict[Path, EntrySettings]]:
+    """Finds the files of all entries. Returns their paths in order, and the settings of each path. `key`: what error
+    messages call the entries.
 
     Raises ValueError for a pattern that matches nothing, and for a file that is named twice with shares, or with two
     different scales or units of scores.
     """
     paths: list[Path] = []
-    known: dict[Path, Named] = {}
+    settings_by_path: dict[Path, EntrySettings] = {}
     for number, entry in enumerate(entries):
         if isinstance(entry, str):
-            files, named = find_files([entry], key), Named(number)
+            matches = find_files([entry], key)
+            settings = EntrySettings(number)
         else:
-            files = find_files(entry.files, f"{key}: entry {number + 1}: files")
-            component = None if entry.share is None else Component(number, entry.share)
-            named = Named(number, component, entry.score_scale, entry.score_unit)
-        for path in files:
-            if path in known and (problem := _problem_of_two(key, path, known[path], named)):
-                raise ValueError(problem)
-            known[path] = named
-        paths += files
-    return paths, known
+            matches = find_files(entry.files, f"{key}: entry {number + 1}: files")
+            settings = _entry_settings(number, entry)
+        for path in matches:
+            if path in settings_by_path:
+                _check_no_conflict(key, path, settings_by_path[path], settings)
+            settings_by_path[path] = settings
+        paths += matches
+    return paths, settings_by_path
 
 
-def with_entries(files: Sequence[DataFile], known: Mapping[Path, Named], key: str) -> tuple[DataFile, ...]:
+def _entry_settings(number: int, entry: DataEntry) -> EntrySettings:
+    component = None if entry.share is None else Component(number, entry.share)
+    return EntrySettings(number, component, entry.score_scale, entry.score_unit)
+
+
+def apply_entry_settings(
+    files: Sequence[DataFile], settings_by_path: Mapping[Path, EntrySettings], key: str
+) -> tuple[DataFile, ...]:
     """Returns the files with the share, scale and unit of scores of their entries. Raises ValueError for a file (inode)
     that has two names with shares, or with two different scales or units."""
-    seen: dict[tuple[int, int], DataFile] = {}
+    first_names: dict[tuple[int, int], DataFile] = {}
+    applied = []
     for file in files:
-        other = seen.setdefault((file.device, file.inode), file)
-        if other is not file and (problem := _problem_of_two(key, file.path, known[other.path], known[file.path])):
-            raise ValueError(f"{problem}: it is {other.path}, too")
-    return tuple(
-        replace(file, component=named.component, score_scale=named.score_scale, score_unit=named.score_unit)
-        for file, named in ((file, known[file.path]) for file in files)
-    )
+        settings = settings_by_path[file.path]
+        first_name = first_names.setdefault((file.device, file.inode), file)
+        if first_name is not file:
+            try:
+                _check_no_conflict(key, file.path, settings_by_path[first_name.path], settings)
+            except ValueError as error:
+                raise ValueError(f"{error}: it is {first_name.path}, too") from None
+        applied.append(
+            replace(
+                file,
+                component=settings.component,
+                score_scale=settings.score_scale,
+                score_unit=settings.score_unit,
+            )
+        )
+    return tuple(applied)
 
 
-def _problem_of_two(key: str, path: Path, first: Named, second: Named) -> str | None:
-    """Returns what is wrong with a file that is named twice, by one entry or by two; None if the entries agree and have
-    no share."""
-    one, other = first.entry + 1, second.entry + 1
-    where = f"{key}: {path} is in " + (f"entry {one} and entry {other}" if one != other else f"entry {one} twice")
+def _check_no_conflict(key: str, path: Path, first: EntrySettings, second: EntrySettings) -> None:
+    """Raises ValueError for a file that is named twice, by one entry or by two, unless the entries have no share and
+    agree on everything else."""
     if second.component is not None:
-        return f"{where}: a file has one share"
-    if first.score_unit != second.score_unit:
-        return f"{where}: a file has one score_unit"
-    return f"{where}: a file has one score_scale" if first.score_scale != second.score_scale else None
+        setting = "share"
+    elif first.score_unit != second.score_unit:
+        setting = "score_unit"
+    elif first.score_scale != second.score_scale:
+        setting = "score_scale"
+    else:
+        return
+    if first.entry == second.entry:
+        places = f"entry {first.entry + 1} twice"
+    else:
+        places = f"entry {first.entry + 1} and entry {second.entry + 1}"
+    raise ValueError(f"{key}: {path} is in {places}: a file has one {setting}")

@@ -17,7 +17,7 @@ from typing import Protocol, TypeVar
 from loader import _native
 from loader.files.identity import Component, DataFile
 
-LOOKED_AT = 8  # chunks of each component that are read to measure it
+SAMPLED_CHUNKS = 8  # chunks of each component that are read to measure it
 
 
 class Chunked(Protocol):
@@ -65,53 +65,63 @@ def open_components(
     return readers, tuple(components)
 
 
-def rates(source: _native.Source, components: Sequence[OpenedComponent], threads: int) -> list[_native.Component]:
+def measure_components(
+    source: _native.Source, components: Sequence[OpenedComponent], threads: int
+) -> list[_native.Component]:
     """Returns each component's number of chunks and its rate: share / samples kept per chunk, measured on a few chunks.
     Raises DataError for a file that can't be read, ValueError if no sample of a component passes the filters."""
-    return [
-        _native.Component(opened.num_chunks, opened.component.share / kept)
-        for opened, kept in zip(components, _kept_per_chunk(source, components, threads), strict=True)
-    ]
+    samples_per_chunk = _measure_samples_per_chunk(source, components, threads)
+    return _native_components(components, samples_per_chunk)
 
 
-def portions(source: _native.Source, components: Sequence[OpenedComponent], threads: int) -> list[Portion]:
+def estimate_portions(source: _native.Source, components: Sequence[OpenedComponent], threads: int) -> list[Portion]:
     """Estimates the samples and passes of each component in an epoch, in the order of the components. Raises as
-    `rates`."""
-    kept = _kept_per_chunk(source, components, threads)
-    reads = _native.reads_of_an_epoch(
-        [
-            _native.Component(opened.num_chunks, opened.component.share / per_chunk)
-            for opened, per_chunk in zip(components, kept, strict=True)
-        ]
-    )
+    `measure_components`."""
+    samples_per_chunk = _measure_samples_per_chunk(source, components, threads)
+    chunk_reads = _native.reads_of_an_epoch(_native_components(components, samples_per_chunk))
     return [
-        Portion(opened.component, round(count * per_chunk), count / opened.num_chunks)
-        for opened, per_chunk, count in zip(components, kept, reads, strict=True)
+        Portion(opened.component, samples=round(reads * samples), passes=reads / opened.num_chunks)
+        for opened, samples, reads in zip(components, samples_per_chunk, chunk_reads, strict=True)
     ]
 
 
-def _kept_per_chunk(source: _native.Source, components: Sequence[OpenedComponent], threads: int) -> list[float]:
-    """Returns for each component the mean number of samples per chunk that pass the filters, from up to LOOKED_AT
-    chunks. Raises as `rates`."""
+def _native_components(
+    components: Sequence[OpenedComponent], samples_per_chunk: Sequence[float]
+) -> list[_native.Component]:
+    return [
+        _native.Component(opened.num_chunks, opened.component.share / samples)
+        for opened, samples in zip(components, samples_per_chunk, strict=True)
+    ]
+
+
+def _measure_samples_per_chunk(
+    source: _native.Source, components: Sequence[OpenedComponent], threads: int
+) -> list[float]:
+    """Returns for each component the mean number of samples per chunk that pass the filters, from up to SAMPLED_CHUNKS
+    chunks. Raises as `measure_components`."""
     if not components:
         return []
-    begin, looks = 0, []
+    first_chunk = 0
+    chunks_of_components = []
     for opened in components:
-        looks.append([begin + place for place in _places(opened.num_chunks, in_order=source.in_file_order)])
-        begin += opened.num_chunks
-    with ThreadPoolExecutor(min(threads, len(looks))) as pool:
-        counts = list(pool.map(source.count_kept, looks))
-    for opened, kept in zip(components, counts, strict=True):
-        if not sum(kept):
+        chunks = _select_chunks(opened.num_chunks, in_order=source.in_file_order)
+        chunks_of_components.append([first_chunk + chunk for chunk in chunks])
+        first_chunk += opened.num_chunks
+    with ThreadPoolExecutor(min(threads, len(components))) as pool:
+        counts_of_components = list(pool.map(source.count_kept, chunks_of_components))
+    for opened, counts in zip(components, counts_of_components, strict=True):
+        if not sum(counts):
             raise ValueError(
-                f"data.train: entry {opened.component.number + 1}: the {len(kept)} chunks that were looked at have no "
-                "sample that passes the filters, so its share can't be kept; leave it out, or change the filters"
+                f"data.train: entry {opened.component.number + 1}: the {len(counts)} chunks that were looked at have "
+                "no sample that passes the filters, so its share can't be kept; leave it out, or change the filters"
             )
-    return [sum(kept) / len(kept) for kept in counts]
+    return [sum(counts) / len(counts) for counts in counts_of_components]
 
 
-def _places(num_chunks: int, *, in_order: bool) -> list[int]:
-    """Returns the numbers of up to LOOKED_AT chunks to measure, spread evenly over all. With `in_order`, where chunks
-    can only be decoded one after the other, these are the first ones."""
-    count = min(num_chunks, LOOKED_AT)
-    return list(range(count)) if in_order else [(2 * i + 1) * num_chunks // (2 * count) for i in range(count)]
+def _select_chunks(num_chunks: int, *, in_order: bool) -> list[int]:
+    """Returns the numbers of up to SAMPLED_CHUNKS chunks to measure, spread evenly over all. With `in_order`, where
+    chunks can only be decoded one after the other, these are the first ones."""
+    count = min(num_chunks, SAMPLED_CHUNKS)
+    if in_order:
+        return list(range(count))
+    return [(2 * i + 1) * num_chunks // (2 * count) for i in range(count)]

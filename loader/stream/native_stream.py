@@ -16,9 +16,9 @@ import numpy.typing as npt
 from loader import _native
 from loader.stream.config import DataConfig
 from loader.stream.interface import Cursor, Filled
-from loader.stream.left_out import LeftOut
-from loader.stream.mixture_rates import OpenedComponent, rates
+from loader.stream.mixture_rates import OpenedComponent, measure_components
 from loader.stream.schema import BatchSchema
+from loader.stream.skipped_data import SkippedData
 
 
 class NativeStream:
@@ -41,9 +41,11 @@ class NativeStream:
         Raises ValueError for a share that is smaller than a chunk, or that no sample of the component can fill.
         """
         self.schema = schema
-        settings = pipeline_settings(config, seed, rates(source, components, config.num_threads), validation=validation)
+        settings = pipeline_settings(
+            config, seed, measure_components(source, components, config.num_threads), validation=validation
+        )
         self._pipeline = _native.Pipeline(source, settings)
-        # A thread that waits for the GIL when the interpreter goes would never come back.
+        # A native thread that waits for the GIL while the interpreter shuts down would never return.
         weakref.finalize(self, self._pipeline.close)
 
     @property
@@ -57,10 +59,10 @@ class NativeStream:
         self._pipeline.attach(list(slots))
 
     def seek(self, cursor: Cursor) -> None:
-        place = (cursor.batch, cursor.epoch, cursor.window, cursor.entry)
-        if min(place) < 0:
+        position = (cursor.batch, cursor.epoch, cursor.window, cursor.entry)
+        if min(position) < 0:
             raise ValueError(f"{cursor} is no cursor: its numbers are 0 or more")
-        self._pipeline.seek(place)
+        self._pipeline.seek(position)
 
     def give(self, slot: int) -> None:
         self._pipeline.give(slot)
@@ -69,14 +71,15 @@ class NativeStream:
         self._pipeline.give(slot, pass_over=True)
 
     def take(self) -> Filled | None:
-        taken = self._pipeline.take()
-        if taken is None:
+        finished = self._pipeline.take()
+        if finished is None:
             return None
-        slot, here, then = taken
-        return Filled(slot, here[0], Cursor(*here), Cursor(*then))
+        slot, begin, end = finished
+        cursor = Cursor(*begin)
+        return Filled(slot, cursor.batch, cursor, next_cursor=Cursor(*end))
 
-    def skipped(self) -> Sequence[LeftOut]:
-        return [LeftOut(*kind, chunk=chunk) for chunk, kind in self._pipeline.take_skipped()]
+    def skipped(self) -> Sequence[SkippedData]:
+        return [SkippedData(*kind, chunk=chunk) for chunk, kind in self._pipeline.take_skipped()]
 
     def fileno(self) -> int:
         return self._pipeline.fileno()

@@ -84,28 +84,31 @@ class BatchSchema:
     @cached_property
     def regions(self) -> Mapping[str, Region]:
         """Returns the region of each array in the slot, by name: `score`, `features.offsets`, ..."""
-        arrays: list[tuple[str, np.dtype[Any], int]] = [
+        arrays: list[tuple[str, np.dtype[Any], int | None]] = [  # name, dtype, count; None: absent
             (HEADER, np.dtype(np.uint64), 1 + 2 * len(self.sparse)),
             (BUCKET_OFFSETS, np.dtype(np.uint32), self.num_buckets + 1),
         ]
         arrays += [(dense.name, np.dtype(dense.dtype), self.batch_size) for dense in self.dense]
         for sparse in self.sparse:
             bags = self.num_bags(sparse)
-            active = bags * sparse.max_active
-            touched = min(sparse.num_features, active)
-            number = narrowest_unsigned(sparse.num_features)
+            max_active = bags * sparse.max_active
+            max_touched = min(sparse.num_features, max_active)
+            num_values = max_active if sparse.values else None
+            feature_dtype = narrowest_unsigned(sparse.num_features)
             arrays += [
                 (f"{sparse.name}.offsets", np.dtype(np.uint32), bags + 1),
-                (f"{sparse.name}.features", number, active),
-                *([(f"{sparse.name}.values", np.dtype(np.float32), active)] if sparse.values else []),
-                (f"{sparse.name}.touched", number, touched),
-                (f"{sparse.name}.touched_offsets", np.dtype(np.uint32), touched + 1),
-                (f"{sparse.name}.bags", narrowest_unsigned(bags), active),
-                *([(f"{sparse.name}.column_values", np.dtype(np.float32), active)] if sparse.values else []),
+                (f"{sparse.name}.features", feature_dtype, max_active),
+                (f"{sparse.name}.values", np.dtype(np.float32), num_values),
+                (f"{sparse.name}.touched", feature_dtype, max_touched),
+                (f"{sparse.name}.touched_offsets", np.dtype(np.uint32), max_touched + 1),
+                (f"{sparse.name}.bags", narrowest_unsigned(bags), max_active),
+                (f"{sparse.name}.column_values", np.dtype(np.float32), num_values),
             ]
         regions: dict[str, Region] = {}
         offset = 0
         for name, dtype, count in arrays:
+            if count is None:
+                continue
             regions[name] = Region(dtype, count, offset)
             offset += -(-dtype.itemsize * count // ALIGNMENT) * ALIGNMENT
         return regions
@@ -169,27 +172,29 @@ class SparseBatch:
     def view(cls, schema: BatchSchema, slot: npt.NDArray[np.uint8]) -> SparseBatch:
         """Makes the views of the finished batch in `slot` (uint8, at least schema.slot_bytes)."""
 
-        def array(name: str, count: int | None = None) -> npt.NDArray[Any]:
-            return _array(schema, slot, name, count)
+        def view_region(name: str, count: int | None = None) -> npt.NDArray[Any]:
+            return _view_region(schema, slot, name, count)
 
-        header = array(HEADER)
+        header = view_region(HEADER)
         sparse: Fields[SparseView] = Fields()
-        for i, entry in enumerate(schema.sparse):
-            active, touched = int(header[1 + 2 * i]), int(header[2 + 2 * i])
-            sparse[entry.name] = SparseView(
-                offsets=array(f"{entry.name}.offsets"),
-                features=array(f"{entry.name}.features", active),
-                touched=array(f"{entry.name}.touched", touched),
-                touched_offsets=array(f"{entry.name}.touched_offsets", touched + 1),
-                bags=array(f"{entry.name}.bags", active),
-                values=array(f"{entry.name}.values", active) if entry.values else None,
-                column_values=array(f"{entry.name}.column_values", active) if entry.values else None,
+        for index, sparse_field in enumerate(schema.sparse):
+            active, touched = _header_counts(header, index)
+            sparse[sparse_field.name] = SparseView(
+                offsets=view_region(f"{sparse_field.name}.offsets"),
+                features=view_region(f"{sparse_field.name}.features", active),
+                touched=view_region(f"{sparse_field.name}.touched", touched),
+                touched_offsets=view_region(f"{sparse_field.name}.touched_offsets", touched + 1),
+                bags=view_region(f"{sparse_field.name}.bags", active),
+                values=view_region(f"{sparse_field.name}.values", active) if sparse_field.values else None,
+                column_values=view_region(f"{sparse_field.name}.column_values", active)
+                if sparse_field.values
+                else None,
             )
         return cls(
             number=int(header[0]),
             sparse=sparse,
-            dense=Fields({entry.name: array(entry.name) for entry in schema.dense}),
-            bucket_offsets=array(BUCKET_OFFSETS),
+            dense=Fields({field.name: view_region(field.name) for field in schema.dense}),
+            bucket_offsets=view_region(BUCKET_OFFSETS),
             slot=slot,
         )
 
@@ -198,15 +203,23 @@ def touched_features(
     schema: BatchSchema, slot: npt.NDArray[np.uint8], fields: Container[str]
 ) -> dict[str, npt.NDArray[Any]]:
     """Returns the array `SparseView.touched` of each of these fields, for the finished batch in `slot`."""
-    header = _array(schema, slot, HEADER)
-    return {
-        field.name: _array(schema, slot, f"{field.name}.touched", int(header[2 + 2 * i]))
-        for i, field in enumerate(schema.sparse)
-        if field.name in fields
-    }
+    header = _view_region(schema, slot, HEADER)
+    touched = {}
+    for index, sparse_field in enumerate(schema.sparse):
+        if sparse_field.name in fields:
+            _, count = _header_counts(header, index)
+            touched[sparse_field.name] = _view_region(schema, slot, f"{sparse_field.name}.touched", count)
+    return touched
 
 
-def _array(schema: BatchSchema, slot: npt.NDArray[np.uint8], name: str, count: int | None = None) -> npt.NDArray[Any]:
+def _header_counts(header: npt.NDArray[np.uint64], index: int) -> tuple[int, int]:
+    """Returns the numbers of active and of touched features in the sparse field number `index` of a batch."""
+    return int(header[1 + 2 * index]), int(header[2 + 2 * index])
+
+
+def _view_region(
+    schema: BatchSchema, slot: npt.NDArray[np.uint8], name: str, count: int | None = None
+) -> npt.NDArray[Any]:
     """Returns a view of the first `count` numbers of the region `name`, of all by default."""
     region = schema.regions[name]
     count = region.count if count is None else count

@@ -14,9 +14,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from loader.stream.check import check_buckets, check_dense, check_names, check_once, check_parts, check_rows, check_slot
+from loader.stream.check import (
+    check_buckets,
+    check_dense,
+    check_names,
+    check_no_duplicates,
+    check_offsets_and_features,
+    check_slot,
+    check_values,
+)
 from loader.stream.interface import Stream
-from loader.stream.schema import BUCKET_OFFSETS, HEADER, BatchSchema, SparseBatch
+from loader.stream.schema import BUCKET_OFFSETS, HEADER, BatchSchema, SparseBatch, SparseField
 
 Slot = npt.NDArray[np.uint8]
 
@@ -49,45 +57,56 @@ def write_batch(
     Raises ValueError that names the field for counts, numbers and types that are not the schema's. Then the slot may be
     half written and must not be used.
     """
-
-    def put(name: str, values: npt.ArrayLike) -> None:
-        region = schema.regions[name]
-        array = np.asarray(values)
-        end = region.offset + array.size * region.dtype.itemsize
-        slot[region.offset : end].view(region.dtype)[:] = array
-
     check_slot(schema, slot)
     check_names("sparse fields", rows, [field.name for field in schema.sparse])
     check_names("dense fields", dense, [field.name for field in schema.dense])
     header = [number]
-    for field in schema.sparse:
-        offsets, features, *values = (np.asarray(part) for part in rows[field.name])
-        check_rows(schema, field, offsets, features)
-        check_parts(field, features, values)
-        bag_of = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-        order = np.argsort(features, kind="stable")  # bags stay ascending within a feature
-        column, bags = features[order], bag_of[order]
-        begins = np.ones(len(column) + 1, np.bool_)  # true where the entries of a feature begin, and at the end
-        begins[1:-1] = column[1:] != column[:-1]
-        check_once(field, column, bags, begins)
-        touched_offsets = np.flatnonzero(begins)
-        touched = column[touched_offsets[:-1]]
-        put(f"{field.name}.offsets", offsets)
-        put(f"{field.name}.features", features)
-        put(f"{field.name}.touched", touched)
-        put(f"{field.name}.touched_offsets", touched_offsets)
-        put(f"{field.name}.bags", bags)
-        for array in values:
-            put(f"{field.name}.values", array)
-            put(f"{field.name}.column_values", array[order])
-        header += [len(features), len(touched)]
-    for entry in schema.dense:
-        check_dense(entry.name, np.asarray(dense[entry.name]), np.dtype(entry.dtype), schema.batch_size)
-        put(entry.name, dense[entry.name])
+    for sparse_field in schema.sparse:
+        arrays = [np.asarray(array) for array in rows[sparse_field.name]]
+        header += _write_sparse_field(schema, slot, sparse_field, arrays)
+    for dense_field in schema.dense:
+        values = np.asarray(dense[dense_field.name])
+        check_dense(dense_field.name, values, np.dtype(dense_field.dtype), schema.batch_size)
+        _write_region(schema, slot, dense_field.name, values)
     borders = np.asarray([0, schema.batch_size] if bucket_offsets is None else bucket_offsets)
     check_buckets(schema, borders)
-    put(BUCKET_OFFSETS, borders)
-    put(HEADER, header)
+    _write_region(schema, slot, BUCKET_OFFSETS, borders)
+    _write_region(schema, slot, HEADER, header)
+
+
+def _write_sparse_field(
+    schema: BatchSchema, slot: Slot, field: SparseField, arrays: Sequence[npt.NDArray[Any]]
+) -> tuple[int, int]:
+    """Writes a sparse field by rows, and by columns: the bags of each touched feature. `arrays`: offsets, features, and
+    values if the field has them. Returns the numbers of active and of touched features. Raises ValueError."""
+    offsets, features, *values = arrays
+    check_offsets_and_features(schema, field, offsets, features)
+    check_values(field, features, values)
+    bag_of_entry = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    order = np.argsort(features, kind="stable")  # bags stay ascending within a feature
+    sorted_features, bags = features[order], bag_of_entry[order]
+    begins = np.ones(len(features) + 1, np.bool_)  # true where the entries of a feature begin, and at the end
+    begins[1:-1] = sorted_features[1:] != sorted_features[:-1]
+    check_no_duplicates(field, sorted_features, bags, begins)
+    touched_offsets = np.flatnonzero(begins)
+    touched = sorted_features[touched_offsets[:-1]]
+    _write_region(schema, slot, f"{field.name}.offsets", offsets)
+    _write_region(schema, slot, f"{field.name}.features", features)
+    _write_region(schema, slot, f"{field.name}.touched", touched)
+    _write_region(schema, slot, f"{field.name}.touched_offsets", touched_offsets)
+    _write_region(schema, slot, f"{field.name}.bags", bags)
+    if values:
+        _write_region(schema, slot, f"{field.name}.values", values[0])
+        _write_region(schema, slot, f"{field.name}.column_values", values[0][order])
+    return len(features), len(touched)
+
+
+def _write_region(schema: BatchSchema, slot: Slot, name: str, values: npt.ArrayLike) -> None:
+    """Writes `values` to the beginning of the region `name` of a slot."""
+    region = schema.regions[name]
+    array = np.asarray(values)
+    end = region.offset + array.size * region.dtype.itemsize
+    slot[region.offset : end].view(region.dtype)[:] = array
 
 
 def read_batches(stream: Stream, count: int, slots: Sequence[Slot] | None = None) -> Iterator[SparseBatch]:
@@ -101,13 +120,17 @@ def read_batches(stream: Stream, count: int, slots: Sequence[Slot] | None = None
         stream.attach(slots)
     poll = select.poll()
     poll.register(stream.fileno(), select.POLLIN)
-    free = min(count, len(slots))
-    for slot in range(free):
+    num_requested = min(count, len(slots))
+    for slot in range(num_requested):
         stream.give(slot)
-    for _ in range(count):
-        while (filled := stream.take()) is None:
+    num_read = 0
+    while num_read < count:
+        filled = stream.take()
+        if filled is None:
             poll.poll()
+            continue
         yield SparseBatch.view(stream.schema, slots[filled.slot])
-        if free < count:
+        num_read += 1
+        if num_requested < count:
             stream.give(filled.slot)
-            free += 1
+            num_requested += 1

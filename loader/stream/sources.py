@@ -12,10 +12,10 @@ from typing import Any, TypeVar, cast
 
 from pydantic import create_model
 
-from loader.plugins.error_text import error_line
-from loader.plugins.interface import call_problem, interface_problem, methods
+from loader.plugins.error_text import format_error_with_location
+from loader.plugins.interface import find_call_problem, find_interface_problem, list_methods
 from loader.plugins.registry import Registry
-from loader.section import Section, section_problem
+from loader.section import Section, find_section_problem
 from loader.stream.config import DataConfig
 from loader.stream.source import Source
 
@@ -34,61 +34,75 @@ SOURCES = Registry(
 )
 
 
-def built_in_formats() -> list[str]:
+def bundled_format_names() -> list[str]:
     """Returns the names that data.format may have without importing a user's code. Imports the formats only when it is
     called."""
-    return list(importlib.import_module("loader.formats.registry").built_in())
+    return list(importlib.import_module("loader.formats.registry").bundled_formats())
 
 
-def source_by_name(name: str) -> Source:
+def create_source(name: str) -> Source:
     """Makes the source of that name: a bundled one, or what the user's factory `name` ("module:factory") returns.
 
     Raises ValueError if there is no such factory, or if what it returns is no `Source`.
     """
     factory = SOURCES.find(name)
-    if problem := call_problem(factory, ()):
-        raise ValueError(f"data.source: {name} {problem}; allowed: {SOURCES.form}")
-    abstract = getattr(factory, "__abstractmethods__", ())
-    for method, arguments in methods(Source):
-        if method in abstract:
-            call = f"{method}({', '.join(arguments)})"
-            raise ValueError(f"data.source: {name}: {factory.__name__}.{method} is missing: a source must have {call}")
+    problem = find_call_problem(factory, ())
+    if problem:
+        raise ValueError(f"data.source: {name} {problem}; allowed: {SOURCES.custom_form}")
+    _check_methods_are_defined(name, factory)
     try:
         source = factory()
     except ValueError:
         raise
     except Exception as error:  # a user's code may raise anything
-        raise ValueError(f"data.source: {name}: {error_line(error)}") from error
+        raise ValueError(f"data.source: {name}: {format_error_with_location(error)}") from error
     if not isinstance(source, Source):
-        made = type(source).__name__
-        raise ValueError(f"data.source: {name}: an object of {made} is no source: derive that class from loader.Source")
-    if problem := interface_problem(source, Source, "a source"):
+        kind = type(source).__name__
+        raise ValueError(f"data.source: {name}: an object of {kind} is no source: derive that class from loader.Source")
+    problem = find_interface_problem(source, Source, "a source")
+    if problem:
         raise ValueError(f"data.source: {name}: {problem}")
     return source
 
 
-def data_class(name: str, base: type[Settings]) -> type[Settings]:
+def _check_methods_are_defined(name: str, factory: Any) -> None:
+    """Raises ValueError if `factory` is a class that lacks a method which every source must have."""
+    missing_methods = getattr(factory, "__abstractmethods__", ())
+    for method, arguments in list_methods(Source):
+        if method in missing_methods:
+            call = f"{method}({', '.join(arguments)})"
+            raise ValueError(f"data.source: {name}: {factory.__name__}.{method} is missing: a source must have {call}")
+
+
+def source_config_class(name: str, base: type[Settings]) -> type[Settings]:
     """Returns `base`, a config class, extended by the section of the source `name`, if the source has settings of its
     own. Raises ValueError for a section that can't be added."""
-    own = source_by_name(name).settings
-    if own is None:
+    settings_class = create_source(name).settings
+    if settings_class is None:
         return base
-    if problem := section_problem(own):
+    problem = find_section_problem(settings_class)
+    if problem:
         raise ValueError(f"data.source: {name}: settings{problem}")
     section = name.partition(":")[0].rpartition(".")[2]
-    if section.startswith("_") or section in base.model_fields or hasattr(base, section):
-        why = "begins with an underscore" if section.startswith("_") else "has the name of a key"
-        raise ValueError(f"data.source: {name}: the section data.{section} of its settings {why}; rename the module")
-    return cast(type[Settings], _with_section(base, section, own))
+    if section.startswith("_"):
+        problem = "begins with an underscore"
+    elif section in base.model_fields or hasattr(base, section):
+        problem = "has the name of a key"
+    if problem:
+        raise ValueError(
+            f"data.source: {name}: the section data.{section} of its settings {problem}; rename the module"
+        )
+    return cast(type[Settings], _add_section(base, section, settings_class))
 
 
 @cache
-def _with_section(base: type[DataConfig], section: str, own: type[Section]) -> type[DataConfig]:
-    """Makes the class `base` with one more field `section` of the class `own`. Cached, so that each source has one
-    class."""
-    made: type[DataConfig] = create_model(base.__name__, __base__=base, __doc__=base.__doc__, **{section: (own, own())})  # type: ignore[call-overload]
-    made.section = section
-    return made
+def _add_section(base: type[DataConfig], section: str, settings_class: type[Section]) -> type[DataConfig]:
+    """Returns a subclass of `base` with one more field, `section`, of the class `settings_class`. Cached, so that each
+    source has one class."""
+    fields = {section: (settings_class, settings_class())}
+    extended: type[DataConfig] = create_model(base.__name__, __base__=base, __doc__=base.__doc__, **fields)  # type: ignore[call-overload]
+    extended.section = section
+    return extended
 
 
 def data_config(**keys: Any) -> DataConfig:
@@ -97,4 +111,4 @@ def data_config(**keys: Any) -> DataConfig:
     `data_config(batch_size=100, chess={"features": "chess768"})`. Raises ValueError.
     """
     source = keys.get("source", DataConfig.model_fields["source"].default)
-    return data_class(source, DataConfig)(**keys)
+    return source_config_class(source, DataConfig)(**keys)

@@ -21,8 +21,8 @@ from loader.files.identity import DataFile
 from loader.section import Effect, Section
 from loader.stream.config import DataConfig
 from loader.stream.interface import Cursor, Filled
-from loader.stream.left_out import LeftOut
 from loader.stream.schema import BatchSchema, DenseField, SparseField
+from loader.stream.skipped_data import SkippedData
 from loader.stream.slots import Slot, write_batch
 from loader.stream.source import Source
 
@@ -89,19 +89,21 @@ def draw_rows(
     field has any) and the targets [B]."""
     field = schema.sparse[0]
     random = np.random.Generator(np.random.Philox(key=[seed, batch]))
-    drawn = random.random((schema.batch_size, field.max_active))
-    features = np.minimum((field.num_features * drawn**SKEW).astype(np.int64), field.num_features - 1)
+    uniform = random.random((schema.batch_size, field.max_active))
+    features = np.minimum((field.num_features * uniform**SKEW).astype(np.int64), field.num_features - 1)
     features.sort(axis=1)
-    wanted = random.integers(1, field.max_active + 1, size=schema.batch_size)
-    keep = np.arange(field.max_active) < wanted[:, None]
-    keep[:, 1:] &= features[:, 1:] != features[:, :-1]
-    rows: tuple[npt.NDArray[Any], ...] = (np.concatenate([[0], np.cumsum(keep.sum(axis=1))]), features[keep])
+    num_active = random.integers(1, field.max_active + 1, size=schema.batch_size)
+    is_active = np.arange(field.max_active) < num_active[:, None]
+    is_active[:, 1:] &= features[:, 1:] != features[:, :-1]  # a feature occurs once in a sample
+    offsets = np.concatenate([[0], np.cumsum(is_active.sum(axis=1))])
+    rows: tuple[npt.NDArray[Any], ...] = (offsets, features[is_active])
     weights = hidden_weights(features)
     if field.values:
         values = (2 * random.random(features.shape) - 1).astype(np.float32)
         weights *= values
-        rows = (*rows, values[keep])
-    return rows, np.where(keep, weights, 0.0).sum(axis=1).astype(np.float32)
+        rows = (*rows, values[is_active])
+    targets = np.where(is_active, weights, 0.0).sum(axis=1).astype(np.float32)
+    return rows, targets
 
 
 class SyntheticStream:
@@ -111,7 +113,7 @@ class SyntheticStream:
         self.schema = schema
         self._seed = seed
         self._slots: Sequence[Slot] = ()
-        self._next = 0  # number of the batch for the next given slot
+        self._next_batch = 0  # number of the batch for the next given slot
         self._finished: deque[Filled] = deque()
         self._event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._process = os.getpid()
@@ -122,8 +124,8 @@ class SyntheticStream:
     def seek(self, cursor: Cursor) -> None:
         if cursor != Cursor(batch=cursor.batch) or cursor.batch < 0:
             raise ValueError(f"{cursor} is no cursor of synthetic data: only `batch` counts, from 0")
-        self._clear()
-        self._next = cursor.batch
+        self._drop_finished()
+        self._next_batch = cursor.batch
 
     def write(self, slot: Slot, number: int) -> None:
         """Writes batch `number` into the slot's memory. Streams of other made samples override this."""
@@ -131,14 +133,14 @@ class SyntheticStream:
         write_batch(self.schema, slot, number, {FIELD: rows}, {TARGET: target})
 
     def give(self, slot: int) -> None:
-        self.write(self._slots[slot], self._next)
+        self.write(self._slots[slot], self._next_batch)
         self.pass_over(slot)
 
     def pass_over(self, slot: int) -> None:
         self._check_process()
-        here, then = Cursor(batch=self._next), Cursor(batch=self._next + 1)
-        self._finished.append(Filled(slot, self._next, here, then))
-        self._next += 1
+        batch = self._next_batch
+        self._finished.append(Filled(slot, batch, cursor=Cursor(batch), next_cursor=Cursor(batch + 1)))
+        self._next_batch += 1
         os.eventfd_write(self._event, 1)
 
     def take(self) -> Filled | None:
@@ -150,7 +152,7 @@ class SyntheticStream:
             os.eventfd_read(self._event)
         return filled
 
-    def skipped(self) -> Sequence[LeftOut]:
+    def skipped(self) -> Sequence[SkippedData]:
         return ()
 
     def fileno(self) -> int:
@@ -161,7 +163,7 @@ class SyntheticStream:
             os.close(self._event)
             self._event = -1
 
-    def _clear(self) -> None:
+    def _drop_finished(self) -> None:
         self._check_process()
         self._finished.clear()
         with suppress(BlockingIOError):  # empty if a signal's handler raised between append and write

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
-from loader.pictures import need_matplotlib
+from loader.pictures import require_matplotlib
 from pool.analysis.range_test import RangeTest, limits
 from pool.errors import ConfigError
 
@@ -19,7 +19,7 @@ def check_plot(path: Path) -> None:
     Raises ConfigError for another suffix, and UsageError without matplotlib."""
     if path.suffix not in SUFFIXES:
         raise ConfigError(f"--plot {path}: the name of a file that ends in {' or '.join(SUFFIXES)} is expected")
-    need_matplotlib("--plot")
+    require_matplotlib("--plot")
 
 
 def plot_rates(test: RangeTest, path: Path) -> None:

@@ -17,12 +17,12 @@ import torch
 from loader.files.identity import identify
 from loader.files.new_file import NewFile
 from loader.files.paths import find_files
-from loader.files.pipes import OutputPipe, output_pipe
-from loader.plugins.error_text import error_line
-from loader.rows.readers import texts_of, without_labels
+from loader.files.pipes import OutputPipe, open_output_pipe
+from loader.plugins.error_text import format_error_with_location
+from loader.rows.readers import read_column_texts, without_labels
 from loader.stream.data import Data
 from loader.stream.schema import SparseBatch
-from loader.stream.sequential import batches_in_order
+from loader.stream.sequential import read_in_file_order
 from pool.analysis.prediction_files import check_name, open_writer
 from pool.analysis.untrained import untrained_shares
 from pool.config.changes import Change
@@ -66,7 +66,7 @@ class Predictor:
             with torch.no_grad():
                 output = method(member.model, batch)
         except Exception as error:
-            raise PoolError(f"{who}: {error_line(error)}") from error
+            raise PoolError(f"{who}: {format_error_with_location(error)}") from error
         shape = tuple(output.shape) if isinstance(output, torch.Tensor) else type(output).__name__
         if not isinstance(output, torch.Tensor) or output.dim() not in (1, 2) or len(output) != samples:
             raise PoolError(f"{who} gives {shape}, and [{samples}] or [{samples}, k] is expected")
@@ -109,10 +109,10 @@ def predict_file(
         config = data_config(predictor.members[0], changes, predictor.verb)
         files = identify(find_files(patterns, "--data"))
         data = without_labels(config.data)
-        names = None if ids is None else texts_of(data, files, ids)
+        names = None if ids is None else read_column_texts(data, files, ids)
         with _output(output) as file:
             writer = open_writer(ending, file.write, ids, header=header)
-            for numbers in _predictions(predictor, batches_in_order(Data(data, files, config.run.seed)), uses):
+            for numbers in _predictions(predictor, read_in_file_order(Data(data, files, config.run.seed)), uses):
                 writer.add(numbers, None if names is None else _next_ids(names, len(numbers)))
                 samples += len(numbers)
                 if on_progress is not None:
@@ -146,7 +146,7 @@ def _next_ids(ids: Iterator[str], count: int) -> list[str]:
 @contextmanager
 def _output(path: Path) -> Iterator[NewFile | OutputPipe]:
     """Opens the output: a pipe, or a new file that appears under its name when it is complete."""
-    if (pipe := output_pipe(path)) is None:
+    if (pipe := open_output_pipe(path)) is None:
         with NewFile(path, path.with_name(f".{path.name}.part")) as file:
             yield file
         return

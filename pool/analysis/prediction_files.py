@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from loader.files.endings import output_ending
+from loader.files.endings import check_output_ending
 from pool.errors import ConfigError
 
 PARQUET = ".parquet"
@@ -39,7 +39,7 @@ class PredictionWriter(Protocol):
 def check_name(path: Path) -> str:
     """Returns the ending of an output file's name. Raises UsageError if it names another format, and ConfigError if the
     package for the format is missing."""
-    ending = output_ending(path, "predictions", ENDINGS)
+    ending = check_output_ending(path, "predictions", ENDINGS)
     if ending == PARQUET and importlib.util.find_spec("pyarrow") is None:
         raise ConfigError(f"{path}: needs the package pyarrow: pip install 'sparsepool[parquet]'")
     return ending

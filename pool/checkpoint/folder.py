@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from loader.files.whole_file import temporary
+from loader.files.whole_file import temporary_path
 from pool.checkpoint.state import BEST, FOLDER, LAST, STATE, verify
 from pool.crash_points import crash_point
 from pool.errors import CheckpointError, DamagedCheckpointError
@@ -142,7 +142,7 @@ def put(where: Path, step: int, write: Callable[[Path], object]) -> Path:
     """
     make_folder(where)
     target = step_path(where, step)
-    beside = temporary(target)
+    beside = temporary_path(target)
     try:
         beside.mkdir(mode=FOLDER_MODE)
         write(beside)
@@ -219,6 +219,6 @@ def remove(checkpoint: Path) -> None:
 
     The folder is renamed first, so that a half removed one never has the name of a checkpoint.
     """
-    doomed = temporary(checkpoint)
+    doomed = temporary_path(checkpoint)
     checkpoint.rename(doomed)
     files.remove(doomed)

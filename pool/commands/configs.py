@@ -34,7 +34,7 @@ def configs(
     ] = None,
 ) -> None:
     """List the configs that come with the package, or copy one to begin with."""
-    from loader.files.endings import output_ending
+    from loader.files.endings import check_output_ending
     from loader.files.pipes import is_stream
     from pool.config import bundle
 
@@ -51,7 +51,7 @@ def configs(
         from pool.config.load import read_toml
         from pool.stages.recipe import is_recipe
 
-        output_ending(output, "configs", [".toml"])
+        check_output_ending(output, "configs", [".toml"])
         bundle.copy(name, output)
         command = "recipe" if is_recipe(read_toml(output)) else "train"
         sys.stdout.write(f"{output}: edit it, then pool {command} {shlex.quote(str(output))}\n")

@@ -75,7 +75,7 @@ def export(
 
     Of an ensemble a file holds one network: --member or --average says which.
     """
-    from loader.files.pipes import output_pipe
+    from loader.files.pipes import open_output_pipe
     from pool.export.export import export_checkpoint, header_path
     from pool.export.member import Choice, parse_member
 
@@ -85,7 +85,7 @@ def export(
         raise ConfigError("--header: is of the task's own format; leave out --onnx")
     choice = Choice(parse_member(member), average=average, averaged=averaged)
     language = None if header == "none" else header
-    pipe = output_pipe(output)
+    pipe = open_output_pipe(output)
     if pipe is not None and (language is not None or pipe.isatty()):
         wrong = "is a terminal" if pipe.isatty() else "--header writes a file beside FILE"
         raise ConfigError(f"-o {output}: {wrong}: name a file, or redirect the output")

@@ -18,13 +18,13 @@ from pool.commands import (
     train,
     watch,
 )
-from pool.task.registry import command_groups
+from pool.task.registry import load_command_groups
 
 ABOUT = "Train networks with a huge sparse first layer on all devices of a machine, or of several."
 # in the order of a first day: try it, choose a config, train, look, use the network; then what few runs need
 GROUPS = (
     *(demo, configs, train, check, runs, watch, export),
-    *command_groups(),
+    *load_command_groups(),
     *(predict, find_lr, sweep, recipe, machines),
 )
 FORMER_SPELLINGS = {

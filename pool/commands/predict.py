@@ -57,7 +57,7 @@ def predict(
     matrix products in an order that depends on their size. A last line for each field says how many of its features in
     the data were never trained, if they are more than one in a hundred.
     """
-    from loader.cli.terminal import sample_count
+    from loader.cli.terminal import show_sample_count
     from loader.files.pipes import is_stream
     from pool.analysis.predict import Predictor, predict_file
     from pool.config.changes import Change
@@ -65,7 +65,7 @@ def predict(
 
     parsed = [Change.parse(text) for text in changes or ()]
     predictor = Predictor.open(checkpoint, task, "predict", Choice(parse_member(member), averaged=averaged))
-    with sample_count("predict") as on_progress:
+    with show_sample_count("predict") as on_progress:
         predicted = predict_file(predictor, data, output, parsed, on_progress, ids=ids, header=header)
     news = sys.stderr if is_stream(output) else sys.stdout
     news.write(f"{output}: {predicted.samples:,} samples, from {predictor}\n")

@@ -55,9 +55,9 @@ def watch(
     Prints the page's address and answers until Ctrl-C. The page follows runs that go on. Reads their folders alone and
     writes nothing there: a run does not notice. The address has a token, without which nothing is shown.
     """
-    from loader.files.endings import output_ending
+    from loader.files.endings import check_output_ending
     from loader.files.pipes import is_stream
-    from loader.files.whole_file import write_whole
+    from loader.files.whole_file import write_atomically
     from pool.watch.contents import Watch
     from pool.watch.page import page_of
 
@@ -77,9 +77,9 @@ def watch(
     elif is_stream(output):
         sys.stdout.write(page_of(watched.look()))
     else:
-        output_ending(output, "pages", [".html", ".htm"])
+        check_output_ending(output, "pages", [".html", ".htm"])
         check_new([output], force)
         try:
-            write_whole(output, page_of(watched.look()).encode())
+            write_atomically(output, page_of(watched.look()).encode())
         except OSError as error:
             raise ConfigError(f"{output}: {error.strerror}") from None

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from loader.section import alternatives
+from loader.section import union_types
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -22,7 +22,7 @@ def dotted(parts: Sequence[str]) -> str:
 
 def section_of(field: FieldInfo) -> type[BaseModel] | None:
     """Returns the class of a field that is a section; None for other fields."""
-    kinds = (kind for kind in alternatives(field.annotation) if isinstance(kind, type) and issubclass(kind, BaseModel))
+    kinds = (kind for kind in union_types(field.annotation) if isinstance(kind, type) and issubclass(kind, BaseModel))
     return next(kinds, None)
 
 
@@ -47,7 +47,7 @@ def section_at(cls: type[BaseModel], parts: Sequence[str]) -> type[BaseModel] | 
     field = field_at(cls, parts)
     if not isinstance(field, FieldInfo):
         return field
-    kinds = (kind for tables in alternatives(field.annotation) for kind in getattr(tables, "__args__", ()))
+    kinds = (kind for tables in union_types(field.annotation) for kind in getattr(tables, "__args__", ()))
     return next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)), None)
 
 
@@ -63,4 +63,4 @@ def walk(cls: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, FieldInf
 
 def is_untyped(field: FieldInfo) -> bool:
     """Returns whether the values of a field, or the values in them, may have any type."""
-    return any(kind is Any or Any in getattr(kind, "__args__", ()) for kind in alternatives(field.annotation))
+    return any(kind is Any or Any in getattr(kind, "__args__", ()) for kind in union_types(field.annotation))

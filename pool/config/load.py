@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from loader.files.text import toml_of
+from loader.files.text import parse_toml
 from loader.files.user_file import read_user_file
 from pool.checkpoint.migrations import with_new_names
 from pool.config.changes import Change
@@ -21,7 +21,7 @@ from pool.config.errors import explained
 from pool.config.tree import Config, config_class
 from pool.config.values import unfit
 from pool.errors import ConfigError
-from pool.task.registry import completed_model, task_module
+from pool.task.registry import complete_model_section, load_task_module
 
 STAGE = "stage"  # key of a recipe's tables (pool/stages), each of which overrides the rest
 T = TypeVar("T", bound=BaseModel)
@@ -62,7 +62,7 @@ def recorded_tree(folder: Path) -> dict[str, Any]:
 def read_toml(path: Path) -> dict[str, Any]:
     """Reads a TOML file as plain data. Raises ConfigError."""
     try:
-        return toml_of(read_user_file(path))
+        return parse_toml(read_user_file(path))
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from None
     except ValueError as error:
@@ -104,7 +104,7 @@ def parse_config(tree: Mapping[str, Any], where: str) -> Config:
         raise ConfigError(f"{where}: {error}") from error
     config = _validated(cls, tree, where)
     try:
-        model = completed_model(task_module(task), config.model, config.data.settings)
+        model = complete_model_section(load_task_module(task), config.model, config.data.settings)
     except ValueError as error:
         raise ConfigError(f"{where}: {error}") from None
     config = config.model_copy(update={"model": model})

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from loader.section import Effect, alternatives
+from loader.section import Effect, union_types
 from loader.stream.sources import SOURCES
 from pool.config.stages import EndConfig, StageConfig
 from pool.config.tree import config_class
@@ -155,7 +155,7 @@ def _toml(value: Any) -> str:
 
 def _allowed(field: FieldInfo) -> str:
     """Describes the allowed values of a field: types and limits."""
-    kinds = [kind for kind in alternatives(field.annotation) if kind is not types.NoneType]
+    kinds = [kind for kind in union_types(field.annotation) if kind is not types.NoneType]
     words = [_word(kind) for kind in kinds]
     of_kinds = (entry for kind in get_args(field.annotation) for entry in getattr(kind, "__metadata__", ()))
     bounds = [bound for entry in (*field.metadata, *of_kinds) for bound in _bounds(entry)]

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from loader.section import Effect, Section, WrongKeyError
 from loader.stream.config import DataConfig
-from loader.stream.mixture_entries import DataEntry, comma_list, train_files, validation_files
+from loader.stream.mixture_entries import DataEntry, parse_train_files, parse_validation_files, split_commas
 from pool.config.average import AverageConfig
 from pool.config.ensemble import MOST_SEED
 from pool.config.schedule import MOST_STEPS
@@ -19,7 +19,7 @@ _ADDRESS = re.compile(r"(?:[^:\s\[\]]+|\[[^\s\[\]]+\]):(\d{1,5})", re.ASCII)
 LONGEST = 1e6  # seconds of a timeout; waiting calls take milliseconds of 32 bits
 
 
-CommaList = Annotated[tuple[str, ...], BeforeValidator(comma_list)]
+CommaList = Annotated[tuple[str, ...], BeforeValidator(split_commas)]
 
 
 class RunConfig(Section):
@@ -75,7 +75,7 @@ class TelemetryConfig(Section):
 class DataFiles(Section):
     train: Annotated[
         tuple[str | DataEntry, ...],
-        BeforeValidator(train_files),
+        BeforeValidator(parse_train_files),
         Field(
             description="training files, in order; * and ? match; or tables of files, share and score_scale: with "
             "shares they are mixed in that ratio, by samples; scores are multiplied by score_scale when they are read"
@@ -84,7 +84,7 @@ class DataFiles(Section):
     ] = ()
     validation: Annotated[
         tuple[str | DataEntry, ...],
-        BeforeValidator(validation_files),
+        BeforeValidator(parse_validation_files),
         Field(
             description="validation files, or tables of files and score_scale; each validation reads them from their "
             "start; or set validation_share"

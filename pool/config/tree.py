@@ -11,9 +11,9 @@ from typing import Annotated, Any, Self
 from pydantic import BaseModel, Field, ValidationError, create_model
 
 from loader.cores import allowed_cores, decoding_threads
-from loader.files.paths import absolute
+from loader.files.paths import absolute_path
 from loader.section import Effect, Section
-from loader.stream.sources import data_class, source_by_name
+from loader.stream.sources import create_source, source_config_class
 from pool.config.ensemble import MOST_SEED, EnsembleConfig
 from pool.config.errors import explained
 from pool.config.schedule import Schedule, ScheduleConfig
@@ -29,7 +29,7 @@ from pool.config.sections import (
 from pool.device.names import parse_device
 from pool.errors import ConfigError
 from pool.task.net import Net
-from pool.task.registry import task_module
+from pool.task.registry import load_task_module
 from pool.task.start import model_class
 
 _DEFAULT_SOURCE: str = PoolDataConfig.model_fields["source"].default
@@ -159,7 +159,7 @@ class Config(BaseModel):
         These are validation files, a share of the training files, or samples of a source that generates them, if
         there are no training files either.
         """
-        return self._reads_validations or (not self.data.train and source_by_name(self.data.source).can_generate)
+        return self._reads_validations or (not self.data.train and create_source(self.data.source).can_generate)
 
     @property
     def validates(self) -> bool:
@@ -196,10 +196,10 @@ class Config(BaseModel):
 
 def config_class(task: str, source: str = _DEFAULT_SOURCE) -> type[Config]:
     """Returns the class of the config for a task and a source of data. Raises ConfigError."""
-    module = task_module(task)
+    module = load_task_module(task)
     model = model_class(module)
     try:
-        data = data_class(source, PoolDataConfig)
+        data = source_config_class(source, PoolDataConfig)
     except ValueError as error:
         raise ConfigError(str(error)) from error
     return _with_sections(data, model, module.LossConfig)
@@ -217,6 +217,6 @@ def _accelerators(devices: Collection[str]) -> int:
 
 def _absolute(text: str, key: str) -> Path:
     try:
-        return absolute(text, key)
+        return absolute_path(text, key)
     except ValueError as error:
         raise ConfigError(str(error)) from None

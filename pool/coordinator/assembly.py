@@ -46,7 +46,7 @@ from pool.protocol.identity import SUPERVISOR, Peer
 from pool.protocol.messages import Notice
 from pool.run_folder.access import shown
 from pool.shm.memory import Memory
-from pool.task.factory import metrics_of
+from pool.task.factory import task_metrics
 from pool.telemetry.trace import Trace
 
 
@@ -129,7 +129,7 @@ def assemble(
         checkpoints,
         trace,
         ValidationArrays(
-            [metrics_of(member.task, layout.schema) for member in members],
+            [task_metrics(member.task, layout.schema) for member in members],
             start.measured,
             validation=start.validation,
             place=memory.metric_slot,

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from loader.plugins.error_text import error_line
+from loader.plugins.error_text import format_error_with_location
 from loader.stream.interface import Cursor
 from loader.stream.schema import SparseBatch
 from pool.coordinator import poison
@@ -62,7 +62,7 @@ class BadBatches:
             origin = start.data["train"].origin(cursor)
             json.dumps(origin)
         except Exception as error:  # a user's own source may raise anything, or return what JSON can't hold
-            return {"unknown": error_line(error)}
+            return {"unknown": format_error_with_location(error)}
         return origin
 
 

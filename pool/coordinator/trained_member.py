@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import torch
 from torch import nn
 
-from loader.plugins.error_text import PluginError, definition_of
+from loader.plugins.error_text import PluginError, definition_location
 from pool.checkpoint.compare_tensors import first_difference
 from pool.checkpoint.store import forms_of_tensors
 from pool.config.tree import Config
@@ -32,7 +32,7 @@ from pool.exchange.tensors import (
 from pool.nn.generators import seed_for
 from pool.optim.buckets import BucketOptimizers
 from pool.optim.joined_state import State
-from pool.task.attributes import attributes, to_device
+from pool.task.attributes import find_attributes, move_to_device
 from pool.task.task import Task
 
 
@@ -129,8 +129,8 @@ class TrainedMember:
         ):
             place.copy_(tensor.detach())
         self._made = None
-        held = attributes(self._task, self._model)
-        to_device(held, self._parameters[0].device)
+        held = find_attributes(self._task, self._model)
+        move_to_device(held, self._parameters[0].device)
         self._bindings = Bindings(self._model, held, weights_change=True)
         for part in self.steps.parts:
             part.forget()
@@ -249,7 +249,7 @@ def _settle(
     one that it has replaced. `buffers`, `weights`: that memory. Raises PluginError for a change that the run can't
     carry on."""
     if problem := bindings.settle(buffers, weights):
-        raise PluginError(f"{method.__name__} {problem} ({definition_of(method)})")
+        raise PluginError(f"{method.__name__} {problem} ({definition_location(method)})")
 
 
 def _where_it_is_stepped(member: Member, exchange: CoordinatorExchange) -> nn.Module:

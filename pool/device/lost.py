@@ -3,7 +3,7 @@ or taken."""
 
 from __future__ import annotations
 
-from loader.plugins.error_text import error_line
+from loader.plugins.error_text import format_error_with_location
 
 _LOST_PHRASES = (
     "busy or unavailable",  # cudaErrorDevicesUnavailable: also a card in exclusive mode that another process has
@@ -59,4 +59,4 @@ def is_lost_when_opened(error: BaseException) -> bool:
 
 
 def _contains_any(error: BaseException, phrases: tuple[str, ...]) -> bool:
-    return isinstance(error, RuntimeError) and any(phrase in error_line(error) for phrase in phrases)
+    return isinstance(error, RuntimeError) and any(phrase in format_error_with_location(error) for phrase in phrases)

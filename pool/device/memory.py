@@ -6,7 +6,7 @@ import contextlib
 
 import torch
 
-from loader.plugins.error_text import error_line
+from loader.plugins.error_text import format_error_with_location
 
 _PHRASES = (
     "can't allocate memory",  # torch's allocator for CPUs, which has no exception of its own
@@ -20,7 +20,7 @@ def is_out_of_memory(error: BaseException) -> bool:
     """Returns whether an error says that memory of the machine or of a device has run out."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
-    return isinstance(error, RuntimeError) and any(phrase in error_line(error) for phrase in _PHRASES)
+    return isinstance(error, RuntimeError) and any(phrase in format_error_with_location(error) for phrase in _PHRASES)
 
 
 def describe_free_memory() -> str:

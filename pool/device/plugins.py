@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loader.plugins.registry import load
+from loader.plugins.registry import import_object
 from pool.errors import ConfigError
 
 
@@ -14,6 +14,6 @@ def add_devices(module: str) -> None:
     if not module:
         return
     try:
-        load(module)
+        import_object(module)
     except ValueError as error:
         raise ConfigError(f"testing.device_module: {error}") from error

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from loader.plugins.error_text import in_words
+from loader.plugins.error_text import format_error
 from pool.device.cards import VISIBLE_DEVICES, Card, KernelSupport, visible_devices_value
 from pool.device.names import Device, parse_device
 from pool.device.page_lock import page_lock
@@ -58,7 +58,7 @@ def _describe_card(spec: str, device: Device) -> Card:
         card = replace(card, page_locked=_can_page_lock())
     except (RuntimeError, OSError, MemoryError) as error:
         log.warning("%s: %s", spec, error)
-        card = replace(card, problem=in_words(error))
+        card = replace(card, problem=format_error(error))
     return card
 
 

@@ -20,8 +20,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Self
 
-from loader.plugins.error_text import in_words
-from loader.plugins.modules import command_of
+from loader.plugins.error_text import format_error
+from loader.plugins.modules import module_command
 from pool.device.lost import is_device_lost
 from pool.device.memory import is_out_of_memory
 
@@ -58,7 +58,7 @@ class SecondProcess:
         self._deadline, self._is_ready = deadline, False
         self._channel, child_channel = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         fd = child_channel.fileno()
-        command = command_of(module, *arguments, str(fd))
+        command = module_command(module, *arguments, str(fd))
         try:
             with child_channel:
                 self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[fd])
@@ -157,7 +157,7 @@ def serve(fd: int, open_devices: Callable[[], object], answer: Callable[[str, li
                 reply = answer(data.decode(), fds)
         except Exception as error:
             may_pass = not (is_open and isinstance(error, RuntimeError) and _is_refusal(error))
-            _send(channel, _Message(problem=in_words(error), may_pass=may_pass))
+            _send(channel, _Message(problem=format_error(error), may_pass=may_pass))
 
 
 def _is_refusal(error: RuntimeError) -> bool:

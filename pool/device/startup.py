@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import torch
 
-from loader.plugins.error_text import error_line
+from loader.plugins.error_text import format_error_with_location
 from pool.device.cards import VISIBLE_DEVICES, Card, parse_visible_devices
 from pool.device.lost import is_device_lost, is_lost_when_opened
 from pool.device.memory import describe_free_memory, is_out_of_memory
@@ -45,12 +45,12 @@ def open_device(device: torch.device, who: str, spec: str, way_out: str) -> None
         torch.zeros(1, device=device).cpu()  # waits until the device has computed
     except RuntimeError as error:
         if is_lost_when_opened(error):
-            raise LostDeviceError(f"{spec} can't be used: {error_line(error)}", [spec]) from None
+            raise LostDeviceError(f"{spec} can't be used: {format_error_with_location(error)}", [spec]) from None
         if not is_out_of_memory(error):
             raise
         raise ResourceError(
-            f"{who}: {spec} has no memory left to begin with: {error_line(error)}{describe_free_memory()}; free it, "
-            f"or {way_out}"
+            f"{who}: {spec} has no memory left to begin with: {format_error_with_location(error)}"
+            f"{describe_free_memory()}; free it, or {way_out}"
         ) from None
 
 
@@ -70,7 +70,7 @@ def naming_lost_devices(*names: str, devices: Sequence[torch.device] = ()) -> It
         if not suspects:
             suspects = list(names)
         subject = suspects[0] if len(suspects) == 1 else f"one of {', '.join(suspects)}"
-        raise LostDeviceError(f"{subject} can't be used: {error_line(error)}", suspects) from None
+        raise LostDeviceError(f"{subject} can't be used: {format_error_with_location(error)}", suspects) from None
 
 
 def _find_lost(names: Sequence[str], devices: Sequence[torch.device]) -> list[str]:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from loader.plugins.error_text import in_words
+from loader.plugins.error_text import format_error
 from pool.device.memory import is_out_of_memory
 from pool.ensemble.bindings import Bindings
 from pool.ensemble.execution import Execution
@@ -23,7 +23,7 @@ from pool.ensemble.member import Member
 from pool.nn.batch import SparseInput, TensorBatch
 from pool.nn.generators import plain_state
 from pool.nn.sparse_linear import SparseLinear
-from pool.task.attributes import attributes, to_device, values
+from pool.task.attributes import comparable_values, find_attributes, move_to_device
 from pool.task.task import Progress, Task
 
 log = logging.getLogger(__name__)
@@ -78,14 +78,14 @@ class BatchedMembers:
     def _tell(self, batch: TensorBatch, error: Exception) -> None:
         """Logs, for the first such batch, that members are computed one after the other, and why."""
         if not self._warned:
-            log.warning("batch %d: members are computed one after the other: %s", batch.number, in_words(error))
+            log.warning("batch %d: members are computed one after the other: %s", batch.number, format_error(error))
         self._warned = True
 
 
 def alike(members: Sequence[Member]) -> list[list[int]]:
     """Groups the indices of members that have equal settings and attributes, in the order of first members."""
     groups: list[list[int]] = []
-    kinds = [(member.settings, values(member.attributes)) for member in members]
+    kinds = [(member.settings, comparable_values(member.attributes)) for member in members]
     for place, kind in enumerate(kinds):
         group = next((group for group in groups if kinds[group[0]] == kind), None)
         if group is None:
@@ -111,8 +111,8 @@ class Stack:
         models = [member.model for member in members]
         task = members[0].task
         self.model = members[0].another_model()  # its weights have no values; each call passes them
-        held = attributes(task, self.model)
-        to_device(held, next(models[0].parameters()).device)
+        held = find_attributes(task, self.model)
+        move_to_device(held, next(models[0].parameters()).device)
         self.model.train()
         self._loss = _Loss(task, self.model)
         self._shapes: dict[str, Tensor] = {}

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from pool.exchange.tensors import count_hooks, trained_parameters, untrained_tensors
-from pool.task.attributes import COLLECTIONS, Attribute, is_generator, state_of
+from pool.task.attributes import COLLECTIONS, Attribute, generator_digest, is_generator
 
 _KINDS = {"_parameters": "parameter", "_buffers": "buffer", "_modules": "module"}
 _MOST = 1000  # numbers in one container; larger ones are no state, and slow to compare
@@ -192,4 +192,4 @@ def _state(value: Any) -> object:
         return value.shape, value.dtype, value.tobytes()
     if isinstance(value, COLLECTIONS):
         return len(value)
-    return state_of(value) if is_generator(value) else value
+    return generator_digest(value) if is_generator(value) else value

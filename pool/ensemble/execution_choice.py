@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from loader.plugins.error_text import in_words
+from loader.plugins.error_text import format_error
 from loader.stream.schema import BatchSchema, SparseBatch
 from loader.stream.slots import allocate_slots, write_batch
 from pool.device.memory import is_out_of_memory
@@ -122,7 +122,7 @@ def _place(batched: BatchedMembers, error: BaseException) -> str:
 
 def _in_words(error: Exception) -> str:
     """Explains an error of torch.func.vmap, as what the model does."""
-    words = in_words(error)
+    words = format_error(error)
     return next(
         (meaning for text, meaning in _SAID_BY_TORCH.items() if text in words), f"raises {words} for a batch of zeros"
     )

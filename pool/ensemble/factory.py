@@ -13,10 +13,10 @@ from pool.exchange.layout import member_prefix
 from pool.exchange.plan import Plan
 from pool.exchange.tensors import tensor_specs
 from pool.nn.generators import GeneratorStates
-from pool.task.attributes import attributes
+from pool.task.attributes import find_attributes
 from pool.task.factory import build_model, make_task
 from pool.task.net import Net
-from pool.task.start import of_a_resumed_run
+from pool.task.start import without_start_from
 
 
 def make_members(nets: Sequence[Net], plans: Sequence[Plan], *, on_meta: bool = False) -> Iterator[Member]:
@@ -33,9 +33,9 @@ def make_members(nets: Sequence[Net], plans: Sequence[Plan], *, on_meta: bool = 
             task,
             model,
             net.seed,
-            (of_a_resumed_run(net.model), net.loss),
+            (without_start_from(net.model), net.loss),
             GeneratorStates.now(),
-            attributes(task, model),
+            find_attributes(task, model),
             on_meta=on_meta,
         )
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from loader.plugins.error_text import PluginError, definition_of
+from loader.plugins.error_text import PluginError, definition_location
 from pool.device.precision import read_arithmetic_settings
 from pool.ensemble.metric_values import collect
 from pool.exchange.tensors import all_tensors, replace_tensors, trained_parameters
@@ -49,7 +49,7 @@ class Member:
         with self._watched("loss", self.task.loss):
             loss = self.task.loss(self.model, batch, progress)
             if problem := problem_of(loss, backward=backward):
-                raise PluginError(f"loss {problem} ({definition_of(self.task.loss)})")
+                raise PluginError(f"loss {problem} ({definition_location(self.task.loss)})")
         return loss
 
     def measure(self, batch: TensorBatch, progress: Progress, collected: Mapping[str, npt.NDArray[Any]]) -> Tensor:
@@ -63,9 +63,9 @@ class Member:
         with self._watched("validate", validate):
             result = validate(self.model, batch, progress)
             if problem := collect(result, collected):
-                raise PluginError(f"validate {problem} ({definition_of(validate)})")
+                raise PluginError(f"validate {problem} ({definition_location(validate)})")
             if problem := problem_of(result[0], backward=False):
-                raise PluginError(f"the loss of validate {problem} ({definition_of(validate)})")
+                raise PluginError(f"the loss of validate {problem} ({definition_location(validate)})")
         return result[0]
 
     @contextmanager
@@ -77,7 +77,7 @@ class Member:
         weights, settings = self._weights_seen(), _torch_settings()
         yield
         if problem := self._change(weights, settings):
-            raise PluginError(f"{name} {problem} ({definition_of(method)})")
+            raise PluginError(f"{name} {problem} ({definition_location(method)})")
 
     @cached_property
     def _named(self) -> dict[str, nn.Parameter]:

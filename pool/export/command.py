@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from loader.plugins.modules import command_of
+from loader.plugins.modules import module_command
 from pool.checkpoint.state import AVERAGE, read_state
 from pool.errors import CheckpointError
 from pool.task.registry import is_bundled
@@ -22,7 +22,7 @@ def export_command(
     words += ["--ema"] if weights == "averaged" or (weights is None and _has_average(checkpoint)) else []
     words += [] if member is None else ["--member", str(member)]
     words += [] if is_bundled(task) else ["--task", task]
-    return command_of("pool", *words)
+    return module_command("pool", *words)
 
 
 def _has_average(checkpoint: Path) -> bool:

@@ -6,16 +6,16 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from loader.errors import SPACE_ERRORS, DataError, comes_from
+from loader.errors import SPACE_ERRORS, DataError, has_error_number
 from loader.exit_codes import EXIT_FAILED, EXIT_RESOURCES
-from loader.files.endings import output_ending
-from loader.plugins.error_text import error_line
+from loader.files.endings import check_output_ending
+from loader.plugins.error_text import format_error_with_location
 from pool.errors import ConfigError, PoolError
 from pool.export.load import Trained, load_trained
 from pool.export.member import NEWEST, Choice
 from pool.export.onnx import SUFFIX, write_onnx
 from pool.run_folder.strict_json import printable
-from pool.task.registry import task_module
+from pool.task.registry import load_task_module
 from pool.task.task import HeaderTask, ReorderingTask
 
 DESCRIPTION = "Trained with sparsepool."  # of a network that has no description of its own
@@ -48,9 +48,9 @@ def export_checkpoint(
     """
     trained = load_trained(where, task, choice)
     source = None if header is None else header_path(output, header)
-    suffix = SUFFIX if onnx else getattr(task_module(trained.name), "EXPORT_SUFFIX", "")
+    suffix = SUFFIX if onnx else getattr(load_task_module(trained.name), "EXPORT_SUFFIX", "")
     if suffix:
-        output_ending(output, "ONNX models" if onnx else f"files of the task {printable(trained.name)}", [suffix])
+        check_output_ending(output, "ONNX models" if onnx else f"files of the task {printable(trained.name)}", [suffix])
     for path in filter(None, (output, source)):
         _check_output(path)
     try:
@@ -76,14 +76,14 @@ def export_checkpoint(
     except ValueError as error:
         raise PoolError(f"{output}: not written: {error}") from None
     except Exception as error:
-        raise PoolError(f"{output}: not written: {error_line(error)}", _exit_code(error)) from None
+        raise PoolError(f"{output}: not written: {format_error_with_location(error)}", _exit_code(error)) from None
     if not output.exists():
         raise PoolError(f"{output}: not written: the method `export` of the task {trained.name} makes no file")
     return trained
 
 
 def _exit_code(error: Exception) -> int:
-    return EXIT_RESOURCES if comes_from(error, SPACE_ERRORS) else EXIT_FAILED
+    return EXIT_RESOURCES if has_error_number(error, SPACE_ERRORS) else EXIT_FAILED
 
 
 def header_path(output: Path, language: str) -> Path:

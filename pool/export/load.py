@@ -16,7 +16,7 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor, nn
 
-from loader.plugins.error_text import error_line
+from loader.plugins.error_text import format_error_with_location
 from loader.section import Section
 from pool.checkpoint.compare_tensors import first_difference, forms_in, forms_of
 from pool.checkpoint.folder import locate
@@ -37,8 +37,8 @@ from pool.export.member import (
     members_of,
 )
 from pool.run_folder import strict_json
-from pool.task.factory import MOST_NUMBERS, Allowance, TooManyNumbersError, build_model, make_task
-from pool.task.registry import is_bundled, task_module
+from pool.task.factory import MAX_MODEL_NBYTES, ModelTooLargeError, TensorBytesLimit, build_model, make_task
+from pool.task.registry import is_bundled, load_task_module
 from pool.task.start import KEY, model_class
 from pool.task.task import Task
 
@@ -100,7 +100,7 @@ def first_model(trained: Trained) -> nn.Module | None:
         return None
     seed = _model_seed(trained.config)
     try:
-        with Allowance(MOST_NUMBERS):
+        with TensorBytesLimit(MAX_MODEL_NBYTES):
             model = build_model(trained.task, seed)
         with torch.no_grad():
             trained.task.initialize(model)
@@ -182,7 +182,7 @@ class _Checkpoint:
 
     def _model(self, m: int) -> tuple[Task, nn.Module]:
         """Builds the task and model of a member as the run did. Raises CheckpointError."""
-        module = task_module(self._name)
+        module = load_task_module(self._name)
         config = self.members[m]
         seed = _model_seed(config)
         model, loss = (
@@ -192,15 +192,15 @@ class _Checkpoint:
         try:
             task = make_task(self._name, model, loss, seed)
             try:
-                with Allowance(MOST_NUMBERS):
+                with TensorBytesLimit(MAX_MODEL_NBYTES):
                     return task, build_model(task, seed)
-            except TooManyNumbersError:
+            except ModelTooLargeError:
                 return task, build_model(task, seed, on_meta=True)
         except PoolError:
             raise
         except Exception as error:  # the task's code may raise anything for a checkpoint's settings
             raise CheckpointError(
-                f"{self.path}: the task can't build the model of its config: {error_line(error)}"
+                f"{self.path}: the task can't build the model of its config: {format_error_with_location(error)}"
             ) from None
 
     def _check(self, m: int, tensors: Mapping[str, Tensor], model: nn.Module) -> None:

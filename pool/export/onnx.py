@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from torch._dynamo.exc import UserError, UserErrorType
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
-from loader.plugins.error_text import error_line, place_of
+from loader.plugins.error_text import error_location, format_error_with_location
 from loader.rows.readers import without_labels
 from loader.stream.data import Data
 from loader.stream.schema import BatchSchema, SparseBatch, SparseField
@@ -82,7 +82,7 @@ def write_onnx(trained: Trained, path: Path, description: str) -> None:
     try:
         schema = _fields_asked(schema, trained.model, method)
     except Exception as error:
-        raise PoolError(f"export: the task {trained.name}: {error_line(error)}") from None
+        raise PoolError(f"export: the task {trained.name}: {format_error_with_location(error)}") from None
     module = _Prediction(trained.model, method, schema)
     inputs = inputs_of(random_batch(schema, 3, seed=1))
     with _quiet(), torch.no_grad():
@@ -234,7 +234,7 @@ def _prove(path: Path, model: nn.Module, method: Method, batch: SparseBatch) -> 
         inputs = {name: tensor.numpy() for name, tensor in inputs_of(batch).items() if name in wanted}
         (found,) = session.run(None, inputs)
     except Exception as error:
-        raise PoolError(f"onnxruntime can't compute it: {error_line(error)}") from None
+        raise PoolError(f"onnxruntime can't compute it: {format_error_with_location(error)}") from None
     bound = TOLERANCE * max(1.0, float(np.abs(expected).max()))
     if found.shape != expected.shape or not np.allclose(found, expected, rtol=0, atol=bound):
         raise PoolError("as ONNX the model gives other numbers than the network")
@@ -250,8 +250,8 @@ def _cause(error: BaseException) -> str:
     if isinstance(error, UserError) and error.error_type is UserErrorType.CONSTRAINT_VIOLATION:
         return "it fixes the number of samples of a batch: ask for tensor.shape[0], which len(tensor) is no match for"
     if isinstance(error, GuardOnDataDependentSymNode):
-        return f"a branch depends on numbers of the batch, where torch.where serves ({place_of(error)})"
-    return error_line(error)
+        return f"a branch depends on numbers of the batch, where torch.where serves ({error_location(error)})"
+    return format_error_with_location(error)
 
 
 @contextmanager

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import nn
 
-from loader.plugins.interface import call_problem
-from loader.stream.sources import SOURCES, built_in_formats
+from loader.plugins.interface import find_call_problem
+from loader.stream.sources import SOURCES, bundled_format_names
 from pool.config.changes import Change
 from pool.config.load import changed_config
 from pool.config.tree import Config
@@ -30,7 +30,7 @@ def method_of(trained: Trained, verb: str) -> Method:
             f"{verb}: the task {trained.name} has no method predict(model, batch), which gives a tensor of [batch] or "
             "[batch, k]: add it"
         )
-    if problem := call_problem(method, ("model", "batch")):
+    if problem := find_call_problem(method, ("model", "batch")):
         raise ConfigError(f"{verb}: the task {trained.name}: its method predict {problem}")
     predicts: Method = method
     return predicts
@@ -48,7 +48,7 @@ def data_config(trained: Trained, changes: Sequence[Change], verb: str, sections
     others = {name: trained.config.get(name) for name in sections}
     tree = json.loads(json.dumps({"task": trained.name, **others, "data": {**data, "train": [], "validation": []}}))
     named = {change.key: change.value for change in changes}
-    for key, known in (("source", SOURCES.bundled), ("format", (None, *built_in_formats()))):
+    for key, known in (("source", SOURCES.bundled), ("format", (None, *bundled_format_names()))):
         value = data.get(key)
         if value not in known and f"data.{key}" not in named:
             raise ConfigError(

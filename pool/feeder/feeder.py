@@ -16,7 +16,7 @@ from typing import NoReturn
 import zmq
 
 from loader.stream.interface import Filled
-from loader.stream.left_out import LeftOut
+from loader.stream.skipped_data import SkippedData
 from pool.crash_points import crash_point
 from pool.feeder.feature_coverage import FeatureCoverage, compares_features
 from pool.feeder.ring import Ring
@@ -97,7 +97,7 @@ class RingFeeder:
                 on_left_out(report)
         return has_new
 
-    def _log_left_out(self, kinds: Sequence[LeftOut]) -> None:
+    def _log_left_out(self, kinds: Sequence[SkippedData]) -> None:
         """Logs the first MAX_LOGGED; the supervisor counts all of them."""
         for kind in kinds:
             self._logged += 1

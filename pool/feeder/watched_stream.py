@@ -17,12 +17,12 @@ import numpy.typing as npt
 
 from loader.errors import DataChangedError, DataError
 from loader.files.identity import check_unchanged
-from loader.plugins.error_text import PluginError, error_line
+from loader.plugins.error_text import PluginError, format_error_with_location
 from loader.stream.data import Data
 from loader.stream.interface import Compared, Cursor, Filled, PassesOver, Stream
-from loader.stream.left_out import LeftOut
 from loader.stream.schema import BatchSchema
-from loader.stream.whole_pass import WholePass
+from loader.stream.single_pass import SinglePass
+from loader.stream.skipped_data import SkippedData
 from pool.metrics.validation_pass import ValidationPass
 from pool.process.start import FeederStart
 from pool.protocol.messages import Purpose
@@ -44,7 +44,7 @@ class WatchedStream:
                 self._stream = _opened(self._data, start.validation)
             finally:
                 self._look()  # or a file that has been cut since the run began would be reported as damaged
-            for stream in self._stream.streams if isinstance(self._stream, WholePass) else (self._stream,):
+            for stream in self._stream.streams if isinstance(self._stream, SinglePass) else (self._stream,):
                 if isinstance(stream, Compared):
                     self._compare(stream, memory.chunk_checksums()[purpose])
             self._stream.attach(memory.rings[purpose])
@@ -78,7 +78,7 @@ class WatchedStream:
             self._look()
         return filled
 
-    def skipped(self) -> Sequence[LeftOut]:
+    def skipped(self) -> Sequence[SkippedData]:
         with self._one_line():
             return self._stream.skipped()
 
@@ -107,12 +107,14 @@ class WatchedStream:
         except (DataError, MemoryError):
             raise
         except Exception as error:
-            raise PluginError(f"data.source: {self._data.config.source}: {error_line(error)}") from error
+            raise PluginError(
+                f"data.source: {self._data.config.source}: {format_error_with_location(error)}"
+            ) from error
 
 
 def _opened(data: Data, validation: ValidationPass) -> Stream:
     """Opens a stream of batches: one that ends after a whole pass, for a validation over all data, else an endless
     one."""
     if data.validation and validation.ends:
-        return WholePass(data, validation.samples)
+        return SinglePass(data, validation.samples)
     return data.open()

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from loader.plugins.interface import interface_problem
+from loader.plugins.interface import find_interface_problem
 from pool.metrics.metric import DTYPES, Best, Column, Metric
 
 LOSS = "loss"  # name of the loss, which every validation measures
@@ -127,7 +127,7 @@ def measured(metrics: Mapping[str, Metric], batch_size: int, *, averages: bool =
 
 def _problem(metric: Metric) -> str:
     """Returns the reason why a metric can't be used, or an empty text if it can."""
-    if problem := interface_problem(metric, Metric, "a metric"):
+    if problem := find_interface_problem(metric, Metric, "a metric"):
         return problem
     if metric.best not in ("min", "max"):
         return f"best must be 'min' or 'max', not {reprlib.repr(metric.best)}"

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from loader.plugins.error_text import PluginError, definition_of
+from loader.plugins.error_text import PluginError, definition_location
 from pool.metrics.metric import Metric
 
 
@@ -28,4 +28,4 @@ def _number(name: str, metric: Metric, value: object) -> float:
         problem = f"{type(value).__name__}, which is no number"
     except OverflowError:
         problem = "an integer that no float can hold"
-    raise PluginError(f"metric {name}: value gave {problem} ({definition_of(metric.value)})")
+    raise PluginError(f"metric {name}: value gave {problem} ({definition_location(metric.value)})")

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from loader.plugins.error_text import in_words
+from loader.plugins.error_text import format_error
 from pool.checkpoint.overrides import Override, applied, with_rates
 from pool.config.schedule import Schedule
 from pool.config.sections import OptimizerConfig
@@ -117,7 +117,7 @@ class BucketOptimizers:
             try:
                 optimizer.step()
             except _OF_CODE as error:
-                raise RunError(f"optimizer.name: {self._name}: fails: {in_words(error)}") from error
+                raise RunError(f"optimizer.name: {self._name}: fails: {format_error(error)}") from error
 
     def of(self, bucket: int) -> Any:
         """Returns the optimizer of a bucket."""
@@ -142,7 +142,7 @@ class BucketOptimizers:
             scheduler.step()
         except Exception as error:  # it would raise again in the coordinator's next life
             part = scheduler.where if isinstance(scheduler, Parts) else f"schedule.name: {self._schedule.name}"
-            raise RunError(f"{part}: fails after step {step + 1}: {in_words(error)}") from error
+            raise RunError(f"{part}: fails after step {step + 1}: {format_error(error)}") from error
 
     def follow_length(self, step: int) -> None:
         """Adapts a schedule that is given in shares of train.steps to a new length of the run, from step `step` on.
@@ -395,7 +395,7 @@ def _fitting() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        reason = str(error) if isinstance(error, ValueError) else in_words(error)
+        reason = str(error) if isinstance(error, ValueError) else format_error(error)
         raise CheckpointError(
             f"optimizer state does not fit optimizer and schedule of the config: {printable(reason, 500)}"
         ) from None

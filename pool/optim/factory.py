@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from loader.plugins.error_text import in_words
+from loader.plugins.error_text import format_error
 from pool.errors import ConfigError
 
 
@@ -26,7 +26,7 @@ def construct(make: Any, first: Any, config: Settings, key: str) -> Any:
     try:
         return make(first, **tuples(config.args))
     except (Exception, SystemExit) as error:  # a class of the user's choice may raise anything
-        raise ConfigError(f"{key}: {config.name}: {in_words(error)}") from None
+        raise ConfigError(f"{key}: {config.name}: {format_error(error)}") from None
 
 
 def tuples(args: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import importlib
 import inspect
 from typing import Any
 
-from loader.plugins.registry import load
+from loader.plugins.registry import import_object
 from pool.errors import ConfigError
 
 # modules in which to look for similar names, by section of the config
@@ -21,7 +21,7 @@ def load_class(name: str, key: str) -> Any:
     try:
         if not module:
             raise ValueError("a dotted name is needed, module.Class")
-        made = load(f"{module}:{class_name}")
+        made = import_object(f"{module}:{class_name}")
         if not callable(made):
             raise ValueError("it is no class")
     except ValueError as error:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from loader.errors import DataError
 from loader.files.identity import DataFile
-from loader.plugins.error_text import error_line
+from loader.plugins.error_text import format_error_with_location
 from loader.stream.interface import Compared
 from loader.stream.schema import BatchSchema
 from pool.errors import ConfigError
@@ -28,7 +28,7 @@ class DataPlan:
     num_chunks: Mapping[Purpose, int]  # of streams that compare their chunks
 
 
-def look_at(start: PlannerStart) -> DataPlan:
+def plan_data(start: PlannerStart) -> DataPlan:
     """Opens each stream of the data once. Returns what the run needs to know about it.
 
     Raises ConfigError for settings that the source can't serve and for errors of its code. Raises DataError for a
@@ -53,5 +53,5 @@ def look_at(start: PlannerStart) -> DataPlan:
         raise ConfigError(str(error)) from None
     except (Exception, SystemExit) as error:
         log.exception("the data can't be opened")
-        raise ConfigError(f"data.source: {start.config.data.source}: {error_line(error)}") from None
+        raise ConfigError(f"data.source: {start.config.data.source}: {format_error_with_location(error)}") from None
     return DataPlan(schema, files, num_chunks)

@@ -17,7 +17,7 @@ from pool.exchange.plan import Plan
 from pool.kernels.reduction import MAX_LEAVES
 from pool.optim.names import load_class
 from pool.optim.native import NativeOptimizer
-from pool.planner.card_proof import Verdict, card_proof
+from pool.planner.memory_sharing import CheckResult, check_memory_sharing
 
 KEY = "pool.exchange"
 ALL = "all"  # value of pool.coordinator_device: all devices of the workers
@@ -45,7 +45,7 @@ def choose_exchange(config: Config, devices: Sequence[str], plans: Sequence[Plan
         raise ConfigError(f"{KEY}: {asked} can't be had: {problem}; host is another choice, auto chooses")
     if local:
         return Exchange((home.torch_name,), ((0,),), missing, one_process=True)
-    homes, verdict = (homes, Verdict(proven=False, why=missing)) if missing else _tried(config, homes)
+    homes, verdict = (homes, CheckResult(proven=False, why=missing)) if missing else _tried(config, homes)
     if asked == "auto" and not verdict.proven:
         anyway = f' ({KEY} = "device" takes it all the same)' if len(homes) == 1 else ""
         return Exchange(reason=verdict.why + anyway)
@@ -55,7 +55,7 @@ def choose_exchange(config: Config, devices: Sequence[str], plans: Sequence[Plan
     return Exchange(tuple(home.torch_name for home in homes), tuple(own), verdict.why)
 
 
-def _tried(config: Config, homes: Sequence[Device]) -> tuple[Sequence[Device], Verdict]:
+def _tried(config: Config, homes: Sequence[Device]) -> tuple[Sequence[Device], CheckResult]:
     """Returns the coordinator's devices on which the exchange works, and the verdict on it.
 
     These are all of `homes`, or the first alone if several do not work and the config does not insist on them. Raises
@@ -66,11 +66,11 @@ def _tried(config: Config, homes: Sequence[Device]) -> tuple[Sequence[Device], V
         return homes, verdict
     one, alone = _proof(config, homes[:1]), f"{homes[0].torch_name} alone, as {verdict.why}"
     if one.proven:
-        verdict = Verdict(proven=True, why=f"{one.why}; {alone}" if one.why else alone)
+        verdict = CheckResult(proven=True, why=f"{one.why}; {alone}" if one.why else alone)
     return homes[:1], verdict
 
 
-def _proof(config: Config, homes: Sequence[Device]) -> Verdict:
+def _proof(config: Config, homes: Sequence[Device]) -> CheckResult:
     """Tries the exchange on these devices, unless the user has asked for it on one device. Raises ConfigError for a
     device that this machine does not have."""
     devices = [torch.device(home.torch_name) for home in homes]
@@ -78,11 +78,11 @@ def _proof(config: Config, homes: Sequence[Device]) -> Verdict:
     if gone := next((device for device in devices if device.index >= there), None):
         raise ConfigError(f"pool.coordinator_device: {str(gone)!r}: this machine has {there} {gone.type} devices")
     if config.pool.exchange == "device" and len(devices) == 1:
-        return Verdict(proven=True, why="")  # the user has asked for it
-    return card_proof(devices, config.testing.device_module, config.pool.start_timeout / 2)
+        return CheckResult(proven=True, why="")  # the user has asked for it
+    return check_memory_sharing(devices, config.testing.device_module, config.pool.start_timeout / 2)
 
 
-def optimizers_are_alike(config: Config) -> bool:
+def optimizers_match_across_devices(config: Config) -> bool:
     """Returns whether all members' optimizers give the same bits on an accelerator as on a CPU."""
     return all(_is_own(load_class(member.optimizer.name, "optimizer.name")) for member in config.members)
 

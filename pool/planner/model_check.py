@@ -23,7 +23,7 @@ from pool.exchange.tensors import (
 )
 from pool.nn.sparse_linear import SparseLinear
 from pool.protocol.codec import MAX_ITEMS
-from pool.task.attributes import attributes, tensors
+from pool.task.attributes import find_attributes, select_tensors
 
 
 def check_model(model: Any, schema: BatchSchema) -> None:
@@ -71,7 +71,7 @@ def _sharing(model: nn.Module) -> Iterator[str]:
     In a run each has memory of its own, so a change of one would not reach the other.
     """
     own = all_tensors(model)
-    others = [(each.path, each.value) for each in tensors(attributes(None, model))]
+    others = [(each.path, each.value) for each in select_tensors(find_attributes(None, model))]
     of_memory = defaultdict[int, list[tuple[str, Tensor]]](list)
     for name, tensor in (*own, *others):
         if not isinstance(tensor, UninitializedParameter) and tensor.layout == torch.strided and tensor.numel():

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from loader.plugins.error_text import in_words
+from loader.plugins.error_text import format_error
 from pool.config.schedule import ScheduleConfig
 from pool.config.tree import Config
 from pool.errors import ConfigError, PoolError
@@ -32,7 +32,7 @@ from pool.nn.generators import GeneratorStates, generator_for, plain_state
 from pool.optim.buckets import BucketOptimizers
 from pool.optim.elementwise import ELEMENTWISE
 from pool.optim.joined_state import State
-from pool.planner.small_plan import with_buckets, zeros
+from pool.planner.small_plan import with_buckets, zero_parameters
 
 STEPS = 12  # before and after the state is saved; more than the period of most lookaheads
 _SCALES = (1.0, 0.01, 100.0)  # of the gradients in consecutive steps, below and above usual limits of a norm
@@ -49,7 +49,7 @@ class _Course:
 
     def __init__(self, config: Config, plan: Plan) -> None:
         """Makes parameters and optimizers. Raises ConfigError for a class that can't be used."""
-        self.parameters = zeros(plan)
+        self.parameters = zero_parameters(plan)
         self.optimizers = BucketOptimizers(plan, self.parameters, config.optimizer, ScheduleConfig(args={}).of_run(1))
         self._buckets = range(len(plan.buckets))
         self._gradients = generator_for(0, "gradients")
@@ -90,7 +90,7 @@ class _Course:
         return [_bits(parameter) for parameter in self.parameters]
 
 
-def steps_together(config: Config, plan: Plan) -> bool:
+def couples_all_parameters(config: Config, plan: Plan) -> bool:
     """Returns whether an optimizer gives other weights with all parameters in one bucket than with a bucket for each.
 
     That is so if it computes a number from all parameters. `plan`: a plan with small tensors.
@@ -112,7 +112,7 @@ def _in_double(plan: Plan) -> Plan:
 
 def _weights_after(config: Config, plan: Plan) -> list[bytes] | None:
     """Returns the bits of all weights after some steps; None if the optimizer can't be used."""
-    with generators_kept():
+    with preserve_generators():
         try:
             course = _Course(config, plan)
             course.step()
@@ -128,18 +128,18 @@ def check_optimizer(config: Config, plan: Plan) -> State:
     that grows with the steps, or does not save everything that its later steps depend on.
     """
     name = f"optimizer.name: {config.optimizer.name}"
-    if len(plan.buckets) > 1 and steps_together(config, plan):
+    if len(plan.buckets) > 1 and couples_all_parameters(config, plan):
         raise ConfigError(
             f"{name}: steps all parameters together, which have to be in one bucket of gradients for that, and these "
             f"are in {len(plan.buckets)}, as those of several dtypes are: take another optimizer"
         )
-    with generators_kept():
+    with preserve_generators():
         try:
             return _checked(config, plan, name)
         except PoolError as error:  # it names the key
             raise ConfigError(str(error)) from None
         except (Exception, SystemExit) as error:  # a class of the user's choice may raise anything
-            raise ConfigError(f"{name}: can't be used here: {in_words(error)}") from None
+            raise ConfigError(f"{name}: can't be used here: {format_error(error)}") from None
 
 
 def _checked(config: Config, plan: Plan, name: str) -> State:
@@ -236,7 +236,7 @@ def _drawn_so_far() -> tuple[object, ...]:
 
 
 @contextlib.contextmanager
-def generators_kept() -> Iterator[None]:
+def preserve_generators() -> Iterator[None]:
     """Restores the process's random generators after the context, and suppresses warnings about small tensors in it."""
     before = GeneratorStates.now()
     try:

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import nn
 
-from loader.errors import DataError, comes_from
+from loader.errors import DataError, has_error_number
 from loader.exit_codes import EXIT_DATA, EXIT_UNAVAILABLE
-from loader.plugins.error_text import LONGEST_TEXT, error_line, shortened
+from loader.plugins.error_text import MAX_MESSAGE_LENGTH, format_error_with_location, shorten
 from loader.stream.schema import BatchSchema
 from pool import numerics
 from pool.config.ensemble import MOST_LOSSES
@@ -36,20 +36,27 @@ from pool.exchange.tensors import tensor_specs
 from pool.metrics.layout import Measured, measured
 from pool.optim.elementwise import ELEMENTWISE
 from pool.optim.plateau import plateau_rule
-from pool.planner.data import DataPlan, look_at
-from pool.planner.exchange import choose_exchange, optimizers_are_alike
+from pool.planner.data import DataPlan, plan_data
+from pool.planner.exchange import choose_exchange, optimizers_match_across_devices
 from pool.planner.model_check import check_model
-from pool.planner.optimizer_check import steps_together
-from pool.planner.rates import learning_rates
-from pool.planner.small_plan import small_plan
-from pool.planner.trial import naming_member, state_nbytes, try_state
+from pool.planner.optimizer_check import couples_all_parameters
+from pool.planner.rates import plan_learning_rates
+from pool.planner.small_plan import shrink_plan
+from pool.planner.trial import name_member_in_errors, snapshot_nbytes, try_saved_state
 from pool.process.plan_result import Accepted, Answer, Planned, Refused
 from pool.process.start import PlannerStart
 from pool.protocol.codec import MAX_ITEMS
 from pool.run_folder.access import shown
-from pool.task.attributes import Attribute, attributes, digests, tensors
-from pool.task.factory import MOST_NUMBERS, Allowance, TooManyNumbersError, build_model, make_task, metrics_of
-from pool.task.start import of_a_resumed_run
+from pool.task.attributes import Attribute, compute_digests, find_attributes, select_tensors
+from pool.task.factory import (
+    MAX_MODEL_NBYTES,
+    ModelTooLargeError,
+    TensorBytesLimit,
+    build_model,
+    make_task,
+    task_metrics,
+)
+from pool.task.start import without_start_from
 from pool.task.task import Task
 from pool.telemetry.sinks import factory_of
 
@@ -61,7 +68,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Look:
+class MemberCheck:
     """What the planner learns from a member's task and model. A member is one network of an ensemble."""
 
     tensors: Tensors
@@ -70,7 +77,7 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Members:
+class MemberPlans:
     """The plans of all ensemble members, and what they have in common."""
 
     plans: tuple[Plan, ...]
@@ -99,14 +106,14 @@ def choose_devices(start: PlannerStart) -> tuple[tuple[str, ...], str]:
         return resolve_devices(specs, None, cpu_workers=workers), str(error)
 
 
-def plan_run(start: PlannerStart) -> tuple[DataPlan, Members]:
+def plan_run(start: PlannerStart) -> tuple[DataPlan, MemberPlans]:
     """Checks data and ensemble members, and returns their plans.
 
     Raises ConfigError if model, data and settings don't fit, and DataError if a file can't be used at all.
     """
     config = start.config
     _check_sinks(config)
-    data = look_at(start)
+    data = plan_data(start)
     members = _look_at_members(start, data.schema)
     plans, measures = members.plans, members.measured
     _check_average(config, plans)
@@ -163,16 +170,16 @@ def _check_best_metric(config: Config, measures: Measured) -> None:
         raise ConfigError(f"train.best_metric: {error}") from None
 
 
-def _look_at_members(start: PlannerStart, schema: BatchSchema) -> Members:
+def _look_at_members(start: PlannerStart, schema: BatchSchema) -> MemberPlans:
     """Builds and checks the models of all ensemble members.
 
     Raises ConfigError for the first member whose tensors or metrics differ from those of member 0.
     """
     configs, on_meta = start.config.members, False
     try:
-        with Allowance(MOST_NUMBERS):
+        with TensorBytesLimit(MAX_MODEL_NBYTES):
             looks = [_look_at_task(start, config, schema) for config in configs]
-    except TooManyNumbersError:
+    except ModelTooLargeError:
         on_meta = True
         looks = [_look_at_task(start, config, schema, on_meta=True) for config in configs]
     first = looks[0]
@@ -183,23 +190,23 @@ def _look_at_members(start: PlannerStart, schema: BatchSchema) -> Members:
                 f"ensemble.member.{m}: {difference}; members have the same tensors, as one layout of memory holds them "
                 "all: train each shape in a run of its own, and compare them by pool runs"
             )
-        with naming_member(start.config, m):
+        with name_member_in_errors(start.config, m):
             plateau_rule(config, look.measured)
         if look.measured != first.measured:
             raise ConfigError(f"ensemble.member.{m}: its task has other metrics than that of member 0")
         begin = member_prefix(m, len(configs))
         parameters, buffers = ([replace(spec, name=begin + spec.name) for spec in each] for each in look.tensors)
-        plans.append(plan_of(config, parameters, buffers))
-    return Members(tuple(plans), first.measured, tuple(look.constants for look in looks), on_meta)
+        plans.append(plan_member(config, parameters, buffers))
+    return MemberPlans(tuple(plans), first.measured, tuple(look.constants for look in looks), on_meta)
 
 
-def plan_of(config: Config, parameters: Sequence[TensorSpec], buffers: Sequence[TensorSpec]) -> Plan:
+def plan_member(config: Config, parameters: Sequence[TensorSpec], buffers: Sequence[TensorSpec]) -> Plan:
     """Plans the memory and the buckets of a member. A bucket is a set of parameters that are stepped together.
 
     If its optimizer steps all parameters together, they get one bucket, whatever pool.bucket_mb says.
     """
     plan = build_plan(parameters, buffers, _bucket_limits(config), split_tables=config.optimizer.name in ELEMENTWISE)
-    if len(plan.buckets) > 1 and steps_together(config, small_plan(plan)):
+    if len(plan.buckets) > 1 and couples_all_parameters(config, shrink_plan(plan)):
         return build_plan(parameters, buffers, [sum(tensor.nbytes for tensor in parameters)])
     return plan
 
@@ -216,13 +223,13 @@ def _described(spec: TensorSpec | None) -> str:
     return "none" if spec is None else described(spec.name, spec.dtype, spec.shape)
 
 
-def _look_at_task(start: PlannerStart, config: Config, schema: BatchSchema, *, on_meta: bool = False) -> Look:
+def _look_at_task(start: PlannerStart, config: Config, schema: BatchSchema, *, on_meta: bool = False) -> MemberCheck:
     """Builds and checks the task and the model of a member.
 
     `on_meta`: builds the model without values, on torch's meta device. Raises ConfigError for every error in the task's
     code, of which the log has the traceback.
     """
-    model_section = config.model if start.checkpoint is None else of_a_resumed_run(config.model)
+    model_section = config.model if start.checkpoint is None else without_start_from(config.model)
     try:
         task = make_task(config.task, model_section, config.loss, config.model_seed)
         task.check(schema)
@@ -237,14 +244,14 @@ def _look_at_task(start: PlannerStart, config: Config, schema: BatchSchema, *, o
                 f"train.metrics_every: the batches of a group have {numbers} losses and metrics; at most {MOST_LOSSES} "
                 "can be said at once: lower train.batches_per_group"
             )
-        return Look(tensor_specs(model), measures, digests(_attributes(task, model)))
-    except (PoolError, DataError, TooManyNumbersError):
+        return MemberCheck(tensor_specs(model), measures, compute_digests(_attributes(task, model)))
+    except (PoolError, DataError, ModelTooLargeError):
         raise
     except ValueError as error:
-        raise ConfigError(str(error) or f"task: {config.task}: {error_line(error)}") from None
+        raise ConfigError(str(error) or f"task: {config.task}: {format_error_with_location(error)}") from None
     except BaseException as error:
         log.exception("the task's model can't be built")
-        raise ConfigError(f"task: {config.task}: {error_line(error)}") from None
+        raise ConfigError(f"task: {config.task}: {format_error_with_location(error)}") from None
 
 
 def _built(config: Config, task: Task, *, on_meta: bool) -> nn.Module:
@@ -257,25 +264,27 @@ def _built(config: Config, task: Task, *, on_meta: bool) -> nn.Module:
             raise
         log.exception("the model can't be built without numbers")
         raise ConfigError(
-            f"task: {config.task}: {error_line(error)}; a model of more than {MOST_NUMBERS >> 20} MiB is built without "
-            "numbers (torch's device meta), so build_model may not read any from a tensor: make them with numpy"
+            f"task: {config.task}: {format_error_with_location(error)}; a model of more than "
+            f"{MAX_MODEL_NBYTES >> 20} MiB is built without numbers (torch's device meta), so build_model may not read "
+            "any from a tensor: make them with numpy"
         ) from None
 
 
 def _attributes(task: Task, model: nn.Module) -> list[Attribute]:
     """Returns the attributes of task and model that hold state. Raises ConfigError for a tensor on the meta device."""
-    of_task = attributes(task, model)
-    if (bare := next((each for each in tensors(of_task) if each.value.is_meta), None)) is not None:
+    of_task = find_attributes(task, model)
+    if (bare := next((each for each in select_tensors(of_task) if each.value.is_meta), None)) is not None:
         raise ConfigError(
             f"task: {bare.path} is a tensor that is neither parameter nor buffer, and a model of more than "
-            f"{MOST_NUMBERS >> 20} MiB is built without numbers: make it a buffer (register_buffer), or make it in loss"
+            f"{MAX_MODEL_NBYTES >> 20} MiB is built without numbers: make it a buffer (register_buffer), or make it in "
+            "loss"
         )
     return of_task
 
 
 def _measured(task: Task, schema: BatchSchema, *, averages: bool) -> Measured:
     """Returns the metrics of a task. Raises ValueError for metrics that can't be used."""
-    metrics = metrics_of(task, schema)
+    metrics = task_metrics(task, schema)
     try:
         return measured(metrics, schema.batch_size, averages=averages)
     except ValueError as error:
@@ -293,8 +302,8 @@ def run(start: PlannerStart) -> Answer:
         plans, measures = members.plans, members.measured
         there = tuple(spec for spec in devices if not (missing and _is_missing(spec)))
         if start.checkpoint is not None:
-            try_state(start.config, plans, start.checkpoint, start.overrides)
-        nbytes = state_nbytes(start.config, plans, start.overrides, measures.metrics)
+            try_saved_state(start.config, plans, start.checkpoint, start.overrides)
+        nbytes = snapshot_nbytes(start.config, plans, start.overrides, measures.metrics)
         exchange = choose_exchange(start.config, devices, plans, missing=missing)
         planned = Planned(
             schema=data.schema,
@@ -314,9 +323,9 @@ def run(start: PlannerStart) -> Answer:
                 join_plans(plans),
                 there,
                 members.constants,
-                steps_on=() if missing or optimizers_are_alike(start.config) else exchange.devices,
+                steps_on=() if missing or optimizers_match_across_devices(start.config) else exchange.devices,
             ),
-            rates=learning_rates(start, plans),
+            rates=plan_learning_rates(start, plans),
             on_meta=members.on_meta,
             exchange=exchange,
         )
@@ -325,7 +334,7 @@ def run(start: PlannerStart) -> Answer:
     except PoolError as error:
         answer = Refused(shown(str(error)), error.exit_code)
     except DataError as error:
-        answer = Refused(shown(str(error)), EXIT_UNAVAILABLE if comes_from(error, AWAY_ERRORS) else EXIT_DATA)
+        answer = Refused(shown(str(error)), EXIT_UNAVAILABLE if has_error_number(error, AWAY_ERRORS) else EXIT_DATA)
     crash_point("planner.before_answer")
     return answer
 
@@ -348,7 +357,7 @@ def _why_unusable() -> str:
     try:
         torch.cuda.init()  # type: ignore[no-untyped-call]
     except (RuntimeError, AssertionError) as error:
-        said = shortened(str(error), LONGEST_TEXT)
+        said = shorten(str(error), MAX_MESSAGE_LENGTH)
     return explain_unusable_cards(said, torch.version.cuda)
 
 

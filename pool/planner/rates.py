@@ -14,17 +14,17 @@ from pool.errors import ConfigError, RunError
 from pool.exchange.plan import Plan
 from pool.optim.buckets import BucketOptimizers
 from pool.optim.joined_state import states_of
-from pool.planner.trial import one_optimizer
+from pool.planner.trial import single_bucket_optimizer
 from pool.process.plan_result import LearningRates
 from pool.process.start import PlannerStart
 from pool.run_folder.strict_json import value_at
 
-MOST = 1_000_000  # steps of a schedule, which take about three seconds
+MAX_SCHEDULE_STEPS = 1_000_000  # steps of a schedule, which take about three seconds
 _LOW = 1e-6  # fraction of the highest rate so far below which a rate is low
 _LEAST = 0.01  # fraction of steps with a low rate that is reported; a cosine always ends at 0
 
 
-def learning_rates(start: PlannerStart, plans: Sequence[Plan]) -> tuple[LearningRates | None, ...]:
+def plan_learning_rates(start: PlannerStart, plans: Sequence[Plan]) -> tuple[LearningRates | None, ...]:
     """Returns the learning rates of each member over the steps to be done; None if computing them takes too long.
 
     Raises ConfigError if the code of a schedule fails before the end of the run.
@@ -47,7 +47,7 @@ def learning_rates(start: PlannerStart, plans: Sequence[Plan]) -> tuple[Learning
         kind = f"{member.optimizer} {member.schedule} {state}"
         if kind not in known:
             known[kind] = None
-            if member.run_schedule.due(member.train.steps) <= MOST:
+            if member.run_schedule.due(member.train.steps) <= MAX_SCHEDULE_STEPS:
                 known[kind] = _of_member(member, plan, start.step, state, overrides, other_length=other_length)
         rates.append(known[kind])
     return tuple(rates)
@@ -67,7 +67,7 @@ def _of_member(
     `state`: groups and schedules of the member's first bucket in a checkpoint. `other_length`: train.steps has changed
     since the checkpoint.
     """
-    optimizers = one_optimizer(config, plan)
+    optimizers = single_bucket_optimizer(config, plan)
     try:
         if state is None or state["groups"] is None:
             if step:
@@ -78,12 +78,12 @@ def _of_member(
                 optimizers.follow_length(step)
         for override in overrides:
             optimizers.override(override)
-        return rates_of(optimizers, config.run_schedule, step, config.train.steps)
+        return summarize_rates(optimizers, config.run_schedule, step, config.train.steps)
     except RunError as error:
         raise ConfigError(f"{error}; the run has train.steps = {config.train.steps}") from None
 
 
-def rates_of(optimizers: BucketOptimizers, schedule: Schedule, begin: int, end: int) -> LearningRates:
+def summarize_rates(optimizers: BucketOptimizers, schedule: Schedule, begin: int, end: int) -> LearningRates:
     """Returns the learning rates of the steps from `begin` to `end`, and leaves the optimizers' schedules at `end`.
 
     Raises RunError.

@@ -11,10 +11,10 @@ from torch import nn
 from pool.exchange.plan import Bucket, Plan
 from pool.exchange.tensors import torch_dtype
 
-LONGEST = 16  # longest dimension
+MAX_DIMENSION = 16  # longest dimension
 
 
-def small_plan(plan: Plan) -> Plan:
+def shrink_plan(plan: Plan) -> Plan:
     """Returns a plan with each dimension of the parameters shortened to 16 at most.
 
     A table that is cut into several buckets gets one row for each of them.
@@ -22,7 +22,7 @@ def small_plan(plan: Plan) -> Plan:
     shares = Counter(bucket.parameters[0] for bucket in plan.buckets if bucket.rows is not None)
     parameters = []
     for index, tensor in enumerate(plan.parameters):
-        shape = tuple(min(length, LONGEST) for length in tensor.shape)
+        shape = tuple(min(length, MAX_DIMENSION) for length in tensor.shape)
         parameters.append(replace(tensor, shape=(shares[index], *shape[1:]) if index in shares else shape))
     next_rows: Counter[int] = Counter()  # by table: rows that its buckets so far have
     buckets = []
@@ -43,6 +43,6 @@ def with_buckets(plan: Plan, *buckets: tuple[int, ...]) -> Plan:
     return replace(plan, buckets=tuple(Bucket(parameters, 0, 0) for parameters in buckets))
 
 
-def zeros(plan: Plan) -> list[nn.Parameter]:
+def zero_parameters(plan: Plan) -> list[nn.Parameter]:
     """Returns parameters with the plan's shapes and dtypes, filled with zeros."""
     return [nn.Parameter(torch.zeros(t.shape, dtype=torch_dtype(t.dtype))) for t in plan.parameters]

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from loader.plugins.error_text import in_words
+from loader.plugins.error_text import format_error
 from pool.checkpoint.overrides import Override, allowed
 from pool.checkpoint.snapshot import area_nbytes
 from pool.checkpoint.state import OPTIMIZER, STATE, read_header, read_state
@@ -36,13 +36,13 @@ from pool.optim.joined_state import states_of
 from pool.optim.names import load_class
 from pool.optim.native import NativeOptimizer
 from pool.optim.schedules import skip_to
-from pool.planner.optimizer_check import check_optimizer, generators_kept
-from pool.planner.small_plan import small_plan, with_buckets, zeros
+from pool.planner.optimizer_check import check_optimizer, preserve_generators
+from pool.planner.small_plan import shrink_plan, with_buckets, zero_parameters
 
 _VALIDATIONS = 3  # whose numbers a snapshot has: the newest, the best, and the record
 _FIELDS = 120  # bytes of the text around a name in a document
 _NO_CLOSURE = " (it computes losses itself, by a closure, which nobody gives it here: take another optimizer)"
-QUICK = 10_000  # steps of a schedule, which take about a tenth of a second
+MAX_TRIED_STEPS = 10_000  # steps of a schedule, which take about a tenth of a second
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class _Tried:
     document: int  # bytes of all that is no tensor
 
 
-def state_nbytes(
+def snapshot_nbytes(
     config: Config, plans: Sequence[Plan], overrides: Sequence[Override] = (), metrics: Sequence[tuple[str, str]] = ()
 ) -> int:
     """Returns the bytes of the memory area for a snapshot, which holds weights and optimizer state of all members.
@@ -66,7 +66,7 @@ def state_nbytes(
     for m, (member, plan) in enumerate(zip(config.members, plans, strict=True)):
         kind = f"{member.optimizer} {member.schedule}"
         if kind not in known:
-            with naming_member(config, m), generators_kept():
+            with name_member_in_errors(config, m), preserve_generators():
                 known[kind] = _tried(member, plan)
         tried.append(known[kind])
     changes = len(json.dumps([asdict(override) for override in overrides]))
@@ -81,7 +81,7 @@ def state_nbytes(
 
 
 @contextlib.contextmanager
-def naming_member(config: Config, member: int) -> Iterator[None]:
+def name_member_in_errors(config: Config, member: int) -> Iterator[None]:
     """Adds the number of the member to a ConfigError within the context, if the config has tables for members."""
     try:
         yield
@@ -92,7 +92,7 @@ def naming_member(config: Config, member: int) -> Iterator[None]:
 def _tried(config: Config, plan: Plan) -> _Tried:
     """Tries optimizer and schedule of a member on small tensors. Returns the size of their state for the whole
     model."""
-    small = small_plan(plan)
+    small = shrink_plan(plan)
     try:
         tensors, plain = _after_one_step(config, small)
     except ConfigError as error:
@@ -121,7 +121,9 @@ def _growth(state: tuple[int, ...], tried: tuple[int, ...], whole: tuple[int, ..
     return -(-math.prod(whole) // numbers) if math.prod(state) > 1 or numbers == 1 else 1
 
 
-def try_state(config: Config, plans: Sequence[Plan], checkpoint: Path, overrides: Sequence[Override] = ()) -> None:
+def try_saved_state(
+    config: Config, plans: Sequence[Plan], checkpoint: Path, overrides: Sequence[Override] = ()
+) -> None:
     """Tries a step of each member from a checkpoint's optimizer and schedule state.
 
     Used are the numbers in state.json, and the names and dtypes of the optimizer's tensors, but not their values.
@@ -132,10 +134,10 @@ def try_state(config: Config, plans: Sequence[Plan], checkpoint: Path, overrides
     states = states_of(members, plans, ({}, saved.optimizer.plain()))
     new = [override for override in overrides if override not in saved.optimizer.overrides]
     for m, (member, plan, (_, plain)) in enumerate(zip(members, plans, states, strict=True)):
-        with naming_member(config, m):
+        with name_member_in_errors(config, m):
             own = set(allowed(plain))
             _try_state_of(
-                member, small_plan(plan), checkpoint, header, plain, [each for each in new if each.key in own]
+                member, shrink_plan(plan), checkpoint, header, plain, [each for each in new if each.key in own]
             )
 
 
@@ -160,7 +162,7 @@ def _try_state_of(
         raise CheckpointError(f"{checkpoint / STATE}: {error}") from None
     except Exception as error:
         raise CheckpointError(
-            f"{checkpoint / STATE}: optimizer and schedule can't go on from this: {in_words(error)}"
+            f"{checkpoint / STATE}: optimizer and schedule can't go on from this: {format_error(error)}"
         ) from None
     for override in overrides:
         _try_override(config, small, tensors, state, override)
@@ -204,7 +206,7 @@ def _compare_tensors(tried: Mapping[str, torch.Tensor], stepped: Collection[str]
 
 def _optimizers(config: Config, plan: Plan) -> BucketOptimizers:
     """Returns optimizers and schedules for a plan, with parameters of zeros."""
-    return BucketOptimizers(plan, zeros(plan), config.optimizer, config.run_schedule)
+    return BucketOptimizers(plan, zero_parameters(plan), config.optimizer, config.run_schedule)
 
 
 def _step(config: Config, optimizers: BucketOptimizers) -> None:
@@ -233,7 +235,7 @@ def _after_one_step(config: Config, plan: Plan) -> tuple[Mapping[str, torch.Tens
         keys = f"optimizer.name: {config.optimizer.name}"
         if config.schedule.is_set:
             keys += f", schedule.name: {config.schedule.name}" if config.schedule.name else ", schedule.parts"
-        raise ConfigError(f"{keys}: can't be used here: {in_words(error)}") from None
+        raise ConfigError(f"{keys}: can't be used here: {format_error(error)}") from None
     return tensors, plain
 
 
@@ -297,12 +299,12 @@ def _parameters_refused(config: Config, plan: Plan) -> str:
             return f" (it takes matrices only, and {other.name} is none)"
     make = load_class(config.optimizer.name, "optimizer.name")
     try:
-        make(zeros(plan), **config.optimizer.args)
+        make(zero_parameters(plan), **config.optimizer.args)
     except (TypeError, SystemExit):  # an argument is missing, which the error names
         return ""
     except Exception as error:
         why = _problem_with_groups(make, plan, config.optimizer.args)
-        if why not in ("", in_words(error)):
+        if why not in ("", format_error(error)):
             return f" (it takes groups with settings of their own, for matrices and others, and no list: {why})"
     return ""
 
@@ -310,9 +312,9 @@ def _parameters_refused(config: Config, plan: Plan) -> str:
 def _problem_with_groups(make: Any, plan: Plan, args: Mapping[str, Any]) -> str:
     """Returns the error message of an optimizer's class for one group of all parameters; "" if it accepts the group."""
     try:
-        make([{"params": zeros(plan)}], **args)
+        make([{"params": zero_parameters(plan)}], **args)
     except Exception as error:
-        return in_words(error)
+        return format_error(error)
     return ""
 
 
@@ -333,7 +335,7 @@ def _try_schedule(config: Config, plan: Plan) -> None:
     """
     schedule = config.run_schedule
     begins = first_steps(schedule.parts)
-    optimizers = one_optimizer(config, plan)
+    optimizers = single_bucket_optimizer(config, plan)
     before = 0
     try:
         with warnings.catch_warnings():
@@ -372,18 +374,18 @@ def _check_steps(config: Config, optimizers: BucketOptimizers) -> None:
             )
 
 
-def one_optimizer(config: Config, plan: Plan) -> BucketOptimizers:
+def single_bucket_optimizer(config: Config, plan: Plan) -> BucketOptimizers:
     """Returns optimizer and schedule of the first bucket alone, with one small parameter."""
-    small, bucket = small_plan(plan), plan.buckets[0]
+    small, bucket = shrink_plan(plan), plan.buckets[0]
     one = replace(small, buckets=(replace(small.buckets[0], parameters=bucket.parameters[:1]),))
-    return BucketOptimizers(one, zeros(small), config.optimizer, config.run_schedule)
+    return BucketOptimizers(one, zero_parameters(small), config.optimizer, config.run_schedule)
 
 
 def _worth_trying(begins: Sequence[int], due: int) -> Iterator[int]:
     """Yields the steps of a schedule to try. `begins`: first step of each part. `due`: number of the schedule's
     steps."""
     ends = [end for end in begins[1:] if end < due] + [due]
-    quick = QUICK // len(ends)
+    quick = MAX_TRIED_STEPS // len(ends)
     for begin, end in zip(begins, ends, strict=False):
         yield from range(begin, min(end, begin + quick))
         yield from range(max(begin + quick, end - 2), end)
@@ -397,4 +399,4 @@ def _try_clipping(config: Config, plan: Plan) -> None:
         try:
             torch.zeros(1, dtype=torch_dtype(dtype)).clamp_(-limit, limit)
         except RuntimeError as error:
-            raise ConfigError(f"train.clip_value: {limit:g}: gradients are {dtype}: {in_words(error)}") from None
+            raise ConfigError(f"train.clip_value: {limit:g}: gradients are {dtype}: {format_error(error)}") from None

@@ -12,7 +12,13 @@ from pydantic import TypeAdapter
 
 from loader.errors import DataError
 from loader.exit_codes import EXIT_DATA, EXIT_FAILED
-from loader.plugins.error_text import LONGEST_REASON, error_line, place_of, shortened, text_of
+from loader.plugins.error_text import (
+    MAX_REASON_LENGTH,
+    error_location,
+    error_message,
+    format_error_with_location,
+    shorten,
+)
 from pool.errors import LostDeviceError, PoolError
 from pool.process.document import to_json
 
@@ -57,9 +63,11 @@ def failure_of(error: BaseException, *, started: bool) -> Failure:
     """
     if isinstance(error, PoolError | DataError):
         code = error.exit_code if isinstance(error, PoolError) else EXIT_DATA
-        reason = shortened(text_of(error), LONGEST_REASON)
+        reason = shorten(error_message(error), MAX_REASON_LENGTH)
         return Failure(reason, code, started, lost=error.suspects if isinstance(error, LostDeviceError) else ())
-    return Failure(error_line(error), EXIT_FAILED, started, f"{type(error).__name__} {place_of(error)}")
+    return Failure(
+        format_error_with_location(error), EXIT_FAILED, started, f"{type(error).__name__} {error_location(error)}"
+    )
 
 
 def crash_place(log: str) -> str:

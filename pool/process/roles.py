@@ -28,7 +28,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from loader.exit_codes import EXIT_FAILED
-from loader.plugins.error_text import error_line
+from loader.plugins.error_text import format_error_with_location
 from pool import crash_points
 from pool.device.plugins import add_devices
 from pool.process import lifeline, prctl
@@ -80,7 +80,7 @@ def _plan(start: Start, channel: socket.socket) -> int:
         answer: Answer = _own_role(start).run(start)
     except BaseException as error:
         _log(error)
-        answer = Refused(f"the planner failed: {shown(error_line(error))}", EXIT_FAILED)
+        answer = Refused(f"the planner failed: {shown(format_error_with_location(error))}", EXIT_FAILED)
     lifeline.answer(channel, to_json(answer))
     return 0
 

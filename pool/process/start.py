@@ -20,7 +20,7 @@ from pydantic import PlainValidator, TypeAdapter
 from loader.files.identity import DataFile
 from loader.stream.data import Data
 from loader.stream.interface import Cursor
-from loader.stream.sources import data_class
+from loader.stream.sources import source_config_class
 from pool.checkpoint.overrides import Override
 from pool.config.load import parse_config
 from pool.config.sections import PoolDataConfig
@@ -48,7 +48,7 @@ def _config(tree: Mapping[str, Any]) -> Config:
 
 
 def _data_config(tree: Mapping[str, Any]) -> PoolDataConfig:
-    return data_class(tree["source"], PoolDataConfig).model_validate_json(json.dumps(tree))
+    return source_config_class(tree["source"], PoolDataConfig).model_validate_json(json.dumps(tree))
 
 
 def run_data(config: Config, train_files: Files, validation_files: Files) -> dict[Purpose, Data]:

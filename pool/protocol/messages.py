@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from loader.stream.interface import Cursor
-from loader.stream.left_out import LeftOut as LeftOutKind
+from loader.stream.skipped_data import SkippedData as LeftOutKind
 from pool.metrics.feature_uses import UntrainedShare
 from pool.metrics.medians import median_of
 from pool.protocol.identity import Peer

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from loader.files.regular import open_regular
-from loader.files.whole_file import is_temporary, temporary
+from loader.files.whole_file import is_temporary, temporary_path
 from pool.crash_points import crash_point
 from pool.run_folder.access import FILE_MODE
 
@@ -90,7 +90,7 @@ def replace_file(path: Path, data: bytes) -> None:
 
     Raises OSError.
     """
-    beside = temporary(path)
+    beside = temporary_path(path)
     try:
         write_new(beside, [data])
         beside.replace(path)
@@ -102,7 +102,7 @@ def replace_file(path: Path, data: bytes) -> None:
 
 def replace_link(path: Path, target: str) -> None:
     """Makes a symbolic link, or moves an existing one to a new target atomically. Raises OSError."""
-    beside = temporary(path)
+    beside = temporary_path(path)
     try:
         beside.symlink_to(target)
         beside.replace(path)

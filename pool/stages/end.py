@@ -21,8 +21,8 @@ from loader.exit_codes import EXIT_DONE
 from loader.files.fingerprint import content_digest
 from loader.files.paths import find_files
 from loader.files.regular import open_regular
-from loader.files.whole_file import temporary
-from loader.plugins.modules import command_of
+from loader.files.whole_file import temporary_path
+from loader.plugins.modules import module_command
 from pool.checkpoint.folder import locate
 from pool.errors import PoolError, RunError, UnavailableError
 from pool.export.command import export_command
@@ -33,7 +33,7 @@ from pool.stages.recipe import Stage
 from pool.stages.stage_run import StageRun
 from pool.supervisor.processes.program import ended
 from pool.supervisor.resources.run_folder import locked
-from pool.task.registry import task_module
+from pool.task.registry import load_task_module
 
 RECORD = "stage.json"
 LOG = "test.log"
@@ -155,9 +155,9 @@ def _test_key(stage: Stage, network: Path) -> str:
 def _write_network(run: StageRun, say: Callable[[str], object]) -> Path:
     """Exports the stage's network to its folder and records it. Returns its path."""
     stage, folder = run.stage, run.folder
-    suffix = task_module(stage.config.task).EXPORT_SUFFIX  # type: ignore[attr-defined]  # `recipe` has checked it
+    suffix = load_task_module(stage.config.task).EXPORT_SUFFIX  # type: ignore[attr-defined]  # `recipe` has checked it
     files.sweep(folder)  # files of an earlier process that was killed
-    beside = temporary(folder / "network")
+    beside = temporary_path(folder / "network")
     try:
         beside.mkdir(mode=FOLDER_MODE)
         written = beside / f"network{suffix}"
@@ -192,7 +192,9 @@ def _test(run: StageRun, network: Path, say: Callable[[str], object]) -> None:
     with (folder / LOG).open("ab") as log:
         log.write(f"{network.name}: {shlex.join(words)}\n".encode())
         log.flush()
-        command = command_of("pool.process.become", str(os.getpid()), *words)  # so that it ends when this process ends
+        command = module_command(
+            "pool.process.become", str(os.getpid()), *words
+        )  # so that it ends when this process ends
         code = subprocess.run(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, check=False
         ).returncode

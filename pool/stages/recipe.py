@@ -18,7 +18,7 @@ from pool.config.overlay import lay_over
 from pool.config.stages import EndConfig, StageConfig
 from pool.config.tree import Config
 from pool.errors import ConfigError
-from pool.task.registry import task_module
+from pool.task.registry import load_task_module
 from pool.task.start import KEY, start_folder
 
 STAGES = "stages"
@@ -165,7 +165,7 @@ def _check(stage: Stage, where: str) -> None:
         raise ConfigError(f"{where}: test: without export = true there is no network to test")
     if own.export and config.ensemble.is_set:
         raise ConfigError(f"{where}: export: of an ensemble a file holds one network: pool export --member writes it")
-    if own.export and not getattr(task_module(config.task), "EXPORT_SUFFIX", ""):
+    if own.export and not getattr(load_task_module(config.task), "EXPORT_SUFFIX", ""):
         raise ConfigError(f"{where}: export: the task {config.task} writes no network files")
     averaged = config.train.start_weights == "averaged"
     if own.start_with == "checkpoint":

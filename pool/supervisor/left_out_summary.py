@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from loader.stream.config import DataConfig
-from loader.stream.left_out import LeftOutChunks
-from loader.stream.sources import source_by_name
+from loader.stream.skipped_data import SkippedChunks
+from loader.stream.sources import create_source
 from pool.protocol.messages import LeftOutData, Purpose
 
 _NAMES: dict[Purpose, str] = {"train": "training data", "validate": "validation data"}
@@ -17,14 +17,14 @@ class LeftOutSummary:
 
     def __init__(self, config: DataConfig) -> None:
         """Begins with no reports. `config`: names the source, whose samples have a name of their own."""
-        self._samples = source_by_name(config.source).samples
-        self._chunks: dict[Purpose, LeftOutChunks] = {}
+        self._samples = create_source(config.source).samples
+        self._chunks: dict[Purpose, SkippedChunks] = {}
 
     def add(self, report: LeftOutData) -> str | None:
         """Adds a feeder's report. Returns a line for the user if it is the first about training data, or about
         validation data."""
         is_first = report.purpose not in self._chunks
-        self._chunks.setdefault(report.purpose, LeftOutChunks()).record(report.chunk, report.kinds)
+        self._chunks.setdefault(report.purpose, SkippedChunks()).record(report.chunk, report.kinds)
         if not is_first:
             return None
         found = report.kinds[0].describe(self._samples)

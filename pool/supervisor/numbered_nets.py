@@ -14,7 +14,7 @@ from pathlib import Path
 import zmq
 
 from loader.exit_codes import EXIT_RESOURCES
-from loader.files.whole_file import temporary
+from loader.files.whole_file import temporary_path
 from pool.checkpoint.folder import checkpoints, step_of, step_path
 from pool.checkpoint.state import FOLDER
 from pool.errors import CheckpointError
@@ -29,7 +29,7 @@ from pool.supervisor.listeners import Action, SendRoster
 from pool.supervisor.prepare.run_plan import RunPlan
 from pool.supervisor.processes.program import Program, ended
 from pool.supervisor.resources.run_folder import RunFolder
-from pool.task.registry import task_module
+from pool.task.registry import load_task_module
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ class NumberedNets:
         self._saved = run.saved
         members = range(len(run.planned.plans))
         self._members: Sequence[int | None] = members if len(members) > 1 else [None]
-        self._suffix = getattr(task_module(self._task), "EXPORT_SUFFIX", "")
+        self._suffix = getattr(load_task_module(self._task), "EXPORT_SUFFIX", "")
         self._jobs: dict[str, _Job] = {}  # jobs that run now, by name
         self._numbers: NetNumbers | None = None  # not yet confirmed by the coordinator
         self._stopped = False
@@ -154,7 +154,7 @@ class NumberedNets:
             return
         step, weights = self._plan.to_export[0], self._train.export_weights
         run = self._folder.moved_to or self._folder.path  # path by which other programs find the folder
-        beside = temporary(run / NETS / net_name(step, ""))
+        beside = temporary_path(run / NETS / net_name(step, ""))
         try:
             make_folder(self._folder.inside / NETS)
             files.sweep(self._folder.inside / NETS)  # remove files of a supervisor that was killed

@@ -33,7 +33,7 @@ from pool.supervisor.resources.run_folder import RunFolder
 from pool.supervisor.resources.signals import StopSignals
 from pool.supervisor.summary import closing_lines
 from pool.supervisor.supervisor import KILL_SECONDS, Supervisor
-from pool.task.registry import is_bundled, task_module
+from pool.task.registry import is_bundled, load_task_module
 from pool.telemetry import trace
 from pool.telemetry.progress import ProgressLine
 
@@ -209,7 +209,7 @@ def _closing_lines(
     config: Config, folder: RunFolder, report: RunReport | None, again: Callable[[str], str] | None
 ) -> Iterator[str]:
     """Yields the closing lines of a run, with paths as the user knows them."""
-    module = task_module(config.task)
+    module = load_task_module(config.task)
     name = None if is_bundled(config.task) else config.task
     run_dir = config.run.dir
     if folder.moved_to is not None:

@@ -69,7 +69,7 @@ class Attribute:
             self.holder[self.key] = value
 
 
-def attributes(task: Task | None, model: nn.Module) -> list[Attribute]:
+def find_attributes(task: Task | None, model: nn.Module) -> list[Attribute]:
     """Returns the tensors, generators, plain values and collections that a task and its model hold, in an order that
     depends on their code alone. The model's own parameters and buffers are left out. With `task` None only the model is
     searched."""
@@ -79,16 +79,16 @@ def attributes(task: Task | None, model: nn.Module) -> list[Attribute]:
     return [each for each in held if id(each.value) not in own]
 
 
-def tensors(held: Sequence[Attribute]) -> list[Attribute]:
+def select_tensors(held: Sequence[Attribute]) -> list[Attribute]:
     """Returns the attributes whose values are tensors."""
     return [each for each in held if isinstance(each.value, Tensor)]
 
 
-def to_device(held: Sequence[Attribute], device: torch.device) -> None:
+def move_to_device(held: Sequence[Attribute], device: torch.device) -> None:
     """Moves the tensors among `held` to a device. A tensor that is held several times is moved once and stays shared. A
     tensor that the search did not find stays where it is, as in plain torch."""
     moved: dict[int, tuple[Tensor, Tensor]] = {}
-    for each in tensors(held):
+    for each in select_tensors(held):
         tensor: Tensor = each.value
         if not tensor.is_meta and tensor.device != device:
             if id(tensor) not in moved:
@@ -96,11 +96,11 @@ def to_device(held: Sequence[Attribute], device: torch.device) -> None:
             each.put(moved[id(tensor)][1])
 
 
-def digests(held: Sequence[Attribute]) -> dict[str, str]:
+def compute_digests(held: Sequence[Attribute]) -> dict[str, str]:
     """Returns a digest for each tensor and each generator among `held`, by path. Tensors on the meta device are left
     out."""
-    numbers = {each.path: _digest(each.value) for each in tensors(held) if not each.value.is_meta}
-    return numbers | {each.path: state_of(each.value) for each in held if is_generator(each.value)}
+    numbers = {each.path: _digest(each.value) for each in select_tensors(held) if not each.value.is_meta}
+    return numbers | {each.path: generator_digest(each.value) for each in held if is_generator(each.value)}
 
 
 def is_generator(value: object) -> bool:
@@ -109,7 +109,7 @@ def is_generator(value: object) -> bool:
     return isinstance(value, _GENERATORS) and all(value is not each for each in _SEEDED)
 
 
-def state_of(generator: Any) -> str:
+def generator_digest(generator: Any) -> str:
     """Returns a digest of a generator's state, which decides what it draws next."""
     if isinstance(generator, torch.Generator):
         return _digest(generator.get_state())
@@ -129,7 +129,7 @@ def _plain(state: Any) -> object:
     return state.tolist() if isinstance(state, np.ndarray) else state
 
 
-def values(held: Sequence[Attribute]) -> list[tuple[str, object]]:
+def comparable_values(held: Sequence[Attribute]) -> list[tuple[str, object]]:
     """Returns the path and a comparable form of each value, by which two tasks and models of one structure can be
     compared."""
     return [(each.path, _comparable(each.value)) for each in held]
@@ -229,7 +229,7 @@ def _comparable(value: Any) -> object:
         return value.shape, str(value.dtype), value.tobytes() if value.dtype != object else ""
     if isinstance(value, COLLECTIONS):
         return type(value), len(value)
-    return state_of(value) if is_generator(value) else value
+    return generator_digest(value) if is_generator(value) else value
 
 
 def _digest(tensor: Tensor) -> str:

@@ -11,16 +11,16 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from loader.plugins.interface import interface_problem
+from loader.plugins.interface import find_interface_problem
 from loader.stream.schema import BatchSchema
 from pool.errors import ConfigError
 from pool.metrics.metric import Metric
 from pool.nn.generators import seed_all
-from pool.task.registry import task_module
-from pool.task.start import own_model
+from pool.task.registry import load_task_module
+from pool.task.start import task_model_section
 from pool.task.task import MeasuredTask, Task
 
-MOST_NUMBERS = 1 << 30  # bytes; larger models are built on the meta device where no numbers are needed
+MAX_MODEL_NBYTES = 1 << 30  # bytes; larger models are built on the meta device where no numbers are needed
 _FACTORIES = frozenset(
     {torch.arange, torch.empty, torch.eye, torch.full, torch.linspace, torch.ones, torch.rand, torch.randint}
     | {torch.randn, torch.randperm, torch.zeros}
@@ -28,11 +28,11 @@ _FACTORIES = frozenset(
 _NOT_ON_META = ("generator", "pin_memory")  # arguments of these functions that the meta device does not take
 
 
-class TooManyNumbersError(BaseException):
+class ModelTooLargeError(BaseException):
     """Says that a model is larger than allowed. It is no Exception, so that a task's own code does not catch it."""
 
 
-class Allowance(TorchFunctionMode):
+class TensorBytesLimit(TorchFunctionMode):
     """Limits the bytes of the tensors that torch's factory functions make inside this context. Raises
     TooManyNumbersError before a tensor is made that would exceed the limit."""
 
@@ -50,7 +50,7 @@ class Allowance(TorchFunctionMode):
             tensor: Tensor = func(*args, **{**shown, "device": "meta"})
             self._left -= tensor.nbytes
             if self._left < 0:
-                raise TooManyNumbersError
+                raise ModelTooLargeError
         return func(*args, **kwargs)
 
 
@@ -58,12 +58,12 @@ def make_task(name: str, model: Any, loss: Any, seed: int = 0) -> Task:
     """Returns the task `name`, made from the config's sections `model` and `loss`. Seeds all generators with `seed`
     first, as the task may draw numbers when it is made. Raises ConfigError if the result is no task, and whatever the
     task's own code raises."""
-    module = task_module(name)
+    module = load_task_module(name)
     seed_all(seed)
-    task = module.create_task(own_model(model), loss)
-    if problem := interface_problem(task, Task, "a task"):
+    task = module.create_task(task_model_section(model), loss)
+    if problem := find_interface_problem(task, Task, "a task"):
         raise ConfigError(f"task: {name}: {problem}")
-    if hasattr(task, "metrics") and (problem := interface_problem(task, MeasuredTask, "a task with metrics")):
+    if hasattr(task, "metrics") and (problem := find_interface_problem(task, MeasuredTask, "a task with metrics")):
         raise ConfigError(f"task: {name}: {problem}")
     return task
 
@@ -76,7 +76,7 @@ def build_model(task: Task, seed: int, *, on_meta: bool = False) -> nn.Module:
         return task.build_model()
 
 
-def metrics_of(task: Task, schema: BatchSchema) -> Mapping[str, Metric]:
+def task_metrics(task: Task, schema: BatchSchema) -> Mapping[str, Metric]:
     """Returns the task's metrics by name, or an empty mapping if it has none. Raises whatever the task's own code
     raises."""
     return task.metrics(schema) if isinstance(task, MeasuredTask) else {}

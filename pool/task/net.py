@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from loader.section import Section
-from pool.task.registry import task_module
+from pool.task.registry import load_task_module
 from pool.task.start import model_class
 
 
@@ -25,7 +25,7 @@ class Net:
 def read_net(tree: Mapping[str, Any]) -> Net:
     """Returns the settings of one network from a process's start document, given as a mapping. The sections are
     validated again."""
-    module = task_module(tree["task"])
+    module = load_task_module(tree["task"])
     model, loss = (json.dumps(tree[section]) for section in ("model", "loss"))
     return Net(
         tree["task"],

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from loader.plugins.interface import call_problem
-from loader.plugins.registry import Registry, load
-from loader.section import Section, section_problem
+from loader.plugins.interface import find_call_problem
+from loader.plugins.registry import Registry, import_object
+from loader.section import Section, find_section_problem
 from pool.checkpoint.migrations import TASKS as RENAMED
 from pool.errors import ConfigError
-from pool.task.single import as_module
+from pool.task.single import wrap_single_task
 
 if TYPE_CHECKING:
     from loader.command_line.program import CommandGroup
@@ -53,7 +53,7 @@ class TaskModule(Protocol):
     def create_task(self, model: Any, loss: Any) -> Task: ...
 
 
-def task_module(name: str) -> TaskModule:
+def load_task_module(name: str) -> TaskModule:
     """Returns the module of a task. `name` is that of a bundled task, a dotted module name, or `module:Class` for a
     class of tasks (or a task) in a module. Raises ConfigError."""
     if name in RENAMED:
@@ -62,25 +62,25 @@ def task_module(name: str) -> TaskModule:
         module = TASKS.find(name)
     except ValueError as error:
         raise ConfigError(str(error)) from error
-    offered = as_module(module)
+    offered = wrap_single_task(module)
     if problem := _problem(offered):
         where = f"module {name!r} ({getattr(module, '__file__', None)})" if isinstance(module, ModuleType) else name
         raise ConfigError(f"task: {where}: {problem}")
     return cast(TaskModule, offered)
 
 
-def completed_model(module: TaskModule, model: Section, data: Section | None) -> Section:
+def complete_model_section(module: TaskModule, model: Section, data: Section | None) -> Section:
     """Returns the section `model`, completed by the settings that follow from `data`, the source's own section. Raises
     ValueError."""
     complete = getattr(module, "complete_model", None)
     return model if complete is None else cast(Section, complete(model, data))
 
 
-def command_groups() -> Iterator[CommandGroup]:
+def load_command_groups() -> Iterator[CommandGroup]:
     """Yields the command groups of the bundled tasks, each group once."""
-    offered = (getattr(task_module(name), "COMMANDS", None) for name in TASKS.bundled)
+    offered = (getattr(load_task_module(name), "COMMANDS", None) for name in TASKS.bundled)
     for commands in dict.fromkeys(name for name in offered if name is not None):  # tasks may share a module
-        yield load(commands, ours=True)
+        yield import_object(commands, ours=True)
 
 
 def is_bundled(name: str) -> bool:
@@ -94,7 +94,7 @@ def _problem(module: Any) -> str:
         if not hasattr(module, name):
             return f"has no {name}"
     for name in ("ModelConfig", "LossConfig"):
-        if problem := section_problem(getattr(module, name)):
+        if problem := find_section_problem(getattr(module, name)):
             return f"{name}{problem}"
-    problem = call_problem(module.create_task, ("model", "loss"))
+    problem = find_call_problem(module.create_task, ("model", "loss"))
     return f"create_task {problem}" if problem else ""

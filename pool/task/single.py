@@ -12,7 +12,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from loader.plugins.interface import call_problem
+from loader.plugins.interface import find_call_problem
 from loader.section import Section
 
 _SETTINGS = ("model", "loss")
@@ -34,7 +34,7 @@ class SingleTask:
         return self._task(model, loss) if _takes_settings(self._task) else self._task()
 
 
-def as_module(task: Any) -> Any:
+def wrap_single_task(task: Any) -> Any:
     """Returns `task` wrapped in a SingleTask if it is a task or a class of tasks. Returns anything else, such as a
     module, as it is."""
     is_task = not isinstance(task, ModuleType) and hasattr(task, "build_model") and not hasattr(task, "create_task")
@@ -45,4 +45,4 @@ def _takes_settings(cls: type) -> bool:
     """Returns whether the class has an `__init__` that accepts the sections `model` and `loss`. The `__init__` of a
     Protocol does not count, as it accepts anything and then fails."""
     own = next(base for base in cls.__mro__ if "__init__" in vars(base))
-    return not getattr(own, "_is_protocol", False) and not call_problem(cls, _SETTINGS)
+    return not getattr(own, "_is_protocol", False) and not find_call_problem(cls, _SETTINGS)

@@ -41,12 +41,12 @@ def _with_start(own: type[Section]) -> type[Section]:
     return create_model(own.__name__, __base__=own, start_from=(_START_FROM, None))
 
 
-def own_model(model: Section) -> Section:
+def task_model_section(model: Section) -> Section:
     """Returns the section `model` as the task gets it: without a folder to start from, as the runtime loads that."""
-    return model if start_folder(model) is None else of_a_resumed_run(model)
+    return model if start_folder(model) is None else without_start_from(model)
 
 
-def of_a_resumed_run(model: Section) -> Section:
+def without_start_from(model: Section) -> Section:
     """Returns the section `model` without `start_from`. A resumed run does not need those first weights, whose file or
     folder may no longer exist."""
     return model.model_copy(update={KEY: None})
@@ -70,7 +70,7 @@ def start_checkpoint(model: Section, module: TaskModule, task: str) -> Path | No
     return None
 
 
-def check_starts(run: Section, members: Sequence[Section], module: TaskModule, task: str) -> None:
+def check_member_starts(run: Section, members: Sequence[Section], module: TaskModule, task: str) -> None:
     """Checks `start_from` of an ensemble's members against that of the run. A folder must be the same for all members.
     A file, which the task reads, may differ. Raises ConfigError."""
     for m, model in enumerate(members):

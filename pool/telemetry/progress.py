@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Column
 
-from loader.command_line.streams import give_up_stdout
+from loader.command_line.streams import discard_stdout
 from pool.metrics.digits import in_digits
 from pool.metrics.medians import median_of
 from pool.protocol.messages import RunReport, Shares
@@ -70,7 +70,7 @@ class ProgressLine:
             yield
         except (OSError, SystemExit):  # rich makes a broken pipe the latter
             self._seen = False
-            give_up_stdout()
+            discard_stdout()
 
     def _show(self, report: RunReport) -> None:
         """Updates the live line of a terminal, or prints a plain line if one is due."""

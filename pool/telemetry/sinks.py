@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Protocol, cast, runtime_checkable
 
-from loader.plugins.interface import call_problem
+from loader.plugins.interface import find_call_problem
 from loader.plugins.registry import Registry
 
 
@@ -61,6 +61,6 @@ def factory_of(name: str) -> Callable[[Path], Sink]:
     if name in EXTRAS and find_spec(name) is None:
         raise ValueError(f"run.sinks: {name} is not installed: pip install 'sparsepool[{name}]'")
     factory = SINKS.find(name)
-    if problem := call_problem(factory, ("run_dir",)):
-        raise ValueError(f"run.sinks: {name} {problem}; allowed: {', '.join(SINKS.bundled)}, or {SINKS.form}")
+    if problem := find_call_problem(factory, ("run_dir",)):
+        raise ValueError(f"run.sinks: {name} {problem}; allowed: {', '.join(SINKS.bundled)}, or {SINKS.custom_form}")
     return cast(Callable[[Path], Sink], factory)

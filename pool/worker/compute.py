@@ -16,7 +16,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from loader.plugins.error_text import PluginError, definition_of
+from loader.plugins.error_text import PluginError, definition_location
 from loader.stream.schema import BatchSchema, SparseBatch
 from pool.crash_points import crash_point
 from pool.device.names import Device
@@ -35,7 +35,7 @@ from pool.nn.batch import TensorBatch
 from pool.nn.generators import seed_for
 from pool.nn.sparse_linear import SparseLinear
 from pool.protocol.messages import Assignment, Outcome
-from pool.task.attributes import to_device
+from pool.task.attributes import move_to_device
 from pool.task.task import Progress
 from pool.telemetry.trace import Trace
 from pool.worker.batches import BatchLoader, LoadedBatch
@@ -96,7 +96,7 @@ class Computer:
         self._model = joined_model([member.model for member in self._members])
         self._exchange = make_exchange(self._model, self._device)
         for member in self._members:
-            to_device(member.attributes, self._device)
+            move_to_device(member.attributes, self._device)
         self._execution: Execution = OneByOne(self._members, self._device)
         self.execution_line = ""  # for the user: how several members are computed, and the reason
         if len(self._members) > 1:
@@ -303,7 +303,7 @@ class Computer:
         for member, bindings, buffers in zip(self._members, self._bindings, self._buffers, strict=True):
             problem = bindings.settle(buffers)
             if problem:
-                raise PluginError(f"{method} {problem} ({definition_of(getattr(member.task, method))})")
+                raise PluginError(f"{method} {problem} ({definition_location(getattr(member.task, method))})")
 
     def forget_weights(self) -> None:
         """Forgets weights and batches that were copied to the device. After the coordinator's death they may be of a

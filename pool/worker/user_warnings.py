@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 from typing import TextIO
 
-from loader.plugins.error_text import LONGEST_TEXT, shortened, text_of
+from loader.plugins.error_text import MAX_MESSAGE_LENGTH, error_message, shorten
 
 MAX_SHOWN = 8  # warnings of a process that the user is shown: those that each batch repeats are left to the log
 _META_NO_OP = "to a meta parameter in the current model, which is a no-op"  # not shown: the coordinator loads them
@@ -28,10 +28,10 @@ def show_warnings_to_user(notify_user: Callable[[str], object]) -> None:
         line: str | None = None,
     ) -> None:
         write_to_log(message, category, filename, lineno, file, line)
-        text = text_of(message) if isinstance(message, Warning) else message
+        text = error_message(message) if isinstance(message, Warning) else message
         if category not in _SHOWN_CATEGORIES or _META_NO_OP in text:
             return
-        user_line = f"warning: {shortened(text, LONGEST_TEXT)} ({filename}:{lineno})"
+        user_line = f"warning: {shorten(text, MAX_MESSAGE_LENGTH)} ({filename}:{lineno})"
         if user_line in shown_lines or len(shown_lines) >= MAX_SHOWN:
             return
         shown_lines.add(user_line)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NoReturn
 
-from loader.plugins.error_text import error_line
+from loader.plugins.error_text import format_error_with_location
 from pool.crash_points import crash_point
 from pool.device.lost import is_device_lost
 from pool.device.memory import describe_free_memory, is_out_of_memory
@@ -109,7 +109,7 @@ class Worker:
         Raises ResourceError if memory has run out, LostDeviceError if the device can't be used any more, RunError if a
         kernel can't be compiled.
         """
-        text, peer, spec = error_line(error), self._start.peer, self._start.device
+        text, peer, spec = format_error_with_location(error), self._start.peer, self._start.device
         if isinstance(error, CompileError):
             raise RunError(
                 f"{peer} ({spec}): a kernel can't be compiled: {text}; "

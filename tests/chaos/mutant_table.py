@@ -884,10 +884,10 @@ MUTANTS = (
     Mutant(
         "copies between cards that nobody has seen",
         "several devices are taken for an exchange where one was seen to work",
-        "pool/planner/card_proof.py",
+        "pool/planner/memory_sharing.py",
         "needed, record = NEEDED if copied is None else NEEDED_BY_SEVERAL, ",
         "needed, record = NEEDED, ",
-        ("pytest", "-q", "-x", "tests/pool/planner/test_card_proof.py"),
+        ("pytest", "-q", "-x", "tests/pool/planner/test_memory_sharing.py"),
     ),
     Mutant(
         "full card noted",

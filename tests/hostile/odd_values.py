@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 from loader.files.identity import identify
-from loader.section import alternatives
-from loader.stream.mixture_files import find_entries, with_entries
+from loader.section import union_types
+from loader.stream.mixture_files import apply_entry_settings, find_entry_files
 from pool.config.key_path import dotted, is_untyped, walk
 from pool.config.load import load_config
 from pool.config.tree import Config, config_class
@@ -132,7 +132,7 @@ def odd(rng: random.Random, depth: int = 0) -> Any:
 
 def fitting(rng: random.Random, annotation: Any) -> Any:
     """An extreme value of a key's own type."""
-    kind = rng.choice(alternatives(annotation))
+    kind = rng.choice(union_types(annotation))
     if get_origin(kind) is Literal:
         return rng.choice(get_args(kind))
     if kind is bool:
@@ -182,9 +182,9 @@ def planned(config: Config, folder: Path) -> None:
     """By the planner: a plan, or one line."""
     try:
         train, validation = (
-            with_entries(identify(paths), components, key)
+            apply_entry_settings(identify(paths), components, key)
             for key, entries in (("data.train", config.data.train), ("data.validation", config.data.validation))
-            for paths, components in (find_entries(entries, key),)
+            for paths, components in (find_entry_files(entries, key),)
         )
     except ValueError:
         return

@@ -15,7 +15,7 @@ import pytest
 from loader.cli.families import families
 from loader.formats.families import FAMILIES
 from loader.formats.file_tools import Family, FileTools
-from loader.plugins.interface import interface_problem
+from loader.plugins.interface import find_interface_problem
 from pool.task.registry import TASKS
 from tests import structure
 from tests.support.paths import ROOT
@@ -273,7 +273,7 @@ def places(words: str) -> set[str]:
 def test_there_is_one_command_line_and_one_way_to_find_code_of_the_users() -> None:
     assert places("typer.Typer(") == {"loader.command_line.program"}
     assert places("\nEXIT_") == {"loader.exit_codes"}
-    assert places("look_in_current_folder(") == {"loader.plugins.modules", "loader.plugins.registry"}
+    assert places("allow_import_from_current_folder(") == {"loader.plugins.modules", "loader.plugins.registry"}
 
 
 def test_commands_print_json_in_one_way() -> None:
@@ -458,7 +458,7 @@ def test_every_family_has_what_the_program_asks_for() -> None:
     """They are found by their names, where a type checker does not look."""
     for name, family in families().items():
         assert [part for part in Family.__annotations__ if not hasattr(family, part)] == [], name
-        assert interface_problem(family.make_tools(1), FileTools, "tools") == "", name
+        assert find_interface_problem(family.make_tools(1), FileTools, "tools") == "", name
     assert sum(family.READS_PIPES for family in families().values()) == 1
 
 

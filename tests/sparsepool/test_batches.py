@@ -22,7 +22,7 @@ from loader.errors import DataError
 from loader.stream.config import DataConfig
 from loader.stream.data import open_stream
 from loader.stream.slots import read_batches
-from loader.stream.sources import data_class
+from loader.stream.sources import source_config_class
 from pool.nn.sparse_linear import SparseLinear
 from sparsepool import SparsepoolError
 from tests.support.paths import ROOT
@@ -48,7 +48,9 @@ def test_importing_it_and_reading_arrays_costs_no_torch() -> None:
 
 
 def test_batches_are_those_of_the_loader(games: list[Path]) -> None:
-    config = data_class("chess", DataConfig).model_validate({"batch_size": 64, "chess": {"features": "chess768"}})
+    config = source_config_class("chess", DataConfig).model_validate(
+        {"batch_size": 64, "chess": {"features": "chess768"}}
+    )
     expected = open_stream(config, games, 7)
     with sparsepool.batches(games, seed=7, epochs=3, arrays="numpy", **SMALL) as stream:
         found = 0
@@ -173,7 +175,7 @@ def test_nothing_of_it_is_left(how: str, games: list[Path]) -> None:
 class Waiting:
     """A stream that never has a batch."""
 
-    schema = open_stream(data_class("synthetic", DataConfig)(source="synthetic", batch_size=8), [], 0).schema
+    schema = open_stream(source_config_class("synthetic", DataConfig)(source="synthetic", batch_size=8), [], 0).schema
 
     def __init__(self) -> None:
         self._event = os.eventfd(0)

@@ -20,9 +20,9 @@ import pytest
 import sparsepool
 from pool.errors import ConfigError
 from pool.task.factory import make_task
-from pool.task.registry import task_module
+from pool.task.registry import load_task_module
 from sparsepool import RunFailedError, SparsepoolError
-from sparsepool.plain import as_json, task_name
+from sparsepool.plain import encode_json, task_name
 from tests.sparsepool import mine
 from tests.support.runs import TOY, Ended, elsewhere, run_well, toml
 from tests.support.wait import wait_for
@@ -254,7 +254,7 @@ def test_what_no_process_can_find_is_one_line_that_says_what_to_do(task: Any, co
 
 @pytest.mark.parametrize(("name", "width"), [("Mine", 8), ("WithoutSettings", 4), ("made", 4), ("Holder.Inner", 4)])
 def test_a_class_or_an_object_is_a_task_with_its_own_settings(name: str, width: int) -> None:
-    module = task_module(f"tests.sparsepool.mine:{name}")
+    module = load_task_module(f"tests.sparsepool.mine:{name}")
     task = make_task(f"tests.sparsepool.mine:{name}", module.ModelConfig(), module.LossConfig())
     assert task.build_model()[0].weight.shape == (1000, width)  # type: ignore[index]
     assert module.ModelConfig.model_fields.keys() == {"width"}
@@ -270,14 +270,14 @@ def test_a_class_or_an_object_is_a_task_with_its_own_settings(name: str, width: 
 )
 def test_what_is_no_task_is_named(name: str, complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
-        task_module(name)
+        load_task_module(name)
 
 
 def test_settings_are_plain_data() -> None:
     given = {"a": Path("/x"), "b": np.float32(0.5), "c": (1, np.int8(2)), "d": np.arange(2), "e": float("inf")}
-    assert json.loads(as_json(given)) == {"a": "/x", "b": 0.5, "c": [1, 2], "d": [0, 1], "e": float("inf")}
+    assert json.loads(encode_json(given)) == {"a": "/x", "b": 0.5, "c": [1, 2], "d": [0, 1], "e": float("inf")}
     with pytest.raises(SparsepoolError, match="is of type set: settings are numbers"):
-        as_json({"a": {1, 2}})
+        encode_json({"a": {1, 2}})
 
 
 def test_bfloat16_is_read_as_float32(tmp_path: Path) -> None:

@@ -11,10 +11,10 @@ from loader.chess.positions.file import COUNT_ILLEGAL
 from loader.chess.positions.inputs import open_input
 from loader.chess.statistics.inspection import inspect_source, open_inspected
 from loader.chess.statistics.statistics import FileStatistics
-from loader.formats.file_tools import Verdict
+from loader.formats.file_tools import VerifyResult
 
 
-def verify(path: Path, threads: int = 1, format: str | None = None) -> Verdict:
+def verify(path: Path, threads: int = 1, format: str | None = None) -> VerifyResult:
     """Judges a file."""
     return looks.verify(open_input(path, format, policy=COUNT_ILLEGAL, indexed=False), threads)
 

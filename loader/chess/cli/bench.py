@@ -92,7 +92,7 @@ def report(result: BenchResult, as_json: bool) -> None:
     if as_json:
         sys.stdout.write(json_line(asdict(result)))
         return
-    from loader.cli.terminal import show_table
+    from loader.cli.terminal import print_table
 
     rows = [
         ("read", f"{result.read:,.0f} positions/s"),
@@ -101,4 +101,4 @@ def report(result: BenchResult, as_json: bool) -> None:
         ("written", f"{result.bytes_per_position:.1f} bytes a position"),
         ("measured", f"{result.batches:,} batches of {result.batch_size:,} in {result.seconds:.1f} s"),
     ]
-    show_table(f"{result.features}, {result.threads} threads", rows)
+    print_table(f"{result.features}, {result.threads} threads", rows)

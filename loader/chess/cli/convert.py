@@ -171,9 +171,9 @@ def count_files(
     """Count the positions of files, and their records, lines, games or chains. Everything is decoded."""
     from loader.chess.positions.input import read_source_units
     from loader.chess.positions.inputs import open_input
-    from loader.files.pipes import input_of
+    from loader.files.pipes import resolve_input
 
-    for file in [input_of(path) for path in files]:
+    for file in [resolve_input(path) for path in files]:
         source = open_input(file, input_format, policy=parse_bad_data_policy(on_bad_data), comments=comments)
         entries = units = 0
         with show_progress(file.path.name, [source]) as on_progress:

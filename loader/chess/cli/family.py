@@ -25,7 +25,7 @@ from loader.chess.cli.pgn_options import Unit, View, comments_of
 from loader.chess.cli.tool_options import BadData, parse_bad_data_policy, show_progress
 from loader.errors import UsageError
 from loader.files.pipes import Input
-from loader.formats.file_tools import Options, Statistics, Verdict
+from loader.formats.file_tools import Options, Statistics, VerifyResult
 
 if TYPE_CHECKING:
     from loader.chess.statistics.statistics import FileStatistics
@@ -86,7 +86,7 @@ class PositionTools:
             if value:
                 raise UsageError(f"{option}: only of positions; {path} has none")
 
-    def verify(self, file: Input, format: str | None, threads: int) -> Verdict:
+    def verify(self, file: Input, format: str | None, threads: int) -> VerifyResult:
         from loader.chess.positions.file import COUNT_ILLEGAL
         from loader.chess.positions.inputs import open_input
         from loader.chess.positions.verify import verify

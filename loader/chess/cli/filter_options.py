@@ -135,7 +135,7 @@ def make_filter_config(
     from pydantic import ValidationError
 
     from loader.chess.filters import FilterConfig
-    from loader.section import first_problem
+    from loader.section import describe_first_problem
 
     keys: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
     keys["skip_no_score"] = not keep_no_score
@@ -146,7 +146,7 @@ def make_filter_config(
     try:
         return FilterConfig(**keys)
     except ValidationError as error:
-        (key, *subkeys), reason = first_problem(error)
+        (key, *subkeys), reason = describe_first_problem(error)
         option = f"--{key.replace('_', '-')}"
         raise UsageError(": ".join([option, *subkeys, reason])) from None
 

@@ -36,9 +36,9 @@ def check_pictures(pictures: Path | None, num_files: int) -> Path | None:
     pictures or a file are in the way."""
     if pictures is None:
         return None
-    from loader.pictures import need_matplotlib
+    from loader.pictures import require_matplotlib
 
-    need_matplotlib("--pictures")
+    require_matplotlib("--pictures")
     if num_files > 1:
         raise UsageError(f"--pictures: of one file; these are {num_files}")
     if pictures.exists() and not pictures.is_dir():
@@ -59,13 +59,13 @@ def parse_king_buckets(text: str) -> Sequence[int]:
     from pydantic import ValidationError
 
     from loader.chess.settings import ChessConfig
-    from loader.section import first_problem
+    from loader.section import describe_first_problem
 
     try:
         numbers = _read_layout(Path(text)) if text.endswith(".toml") else [int(number) for number in text.split(",")]
         layout = ChessConfig.model_validate({"features": "chess768", "king_buckets": numbers}).king_buckets
     except ValidationError as error:
-        raise UsageError(f"--king-buckets: {first_problem(error)[1]}") from None
+        raise UsageError(f"--king-buckets: {describe_first_problem(error)[1]}") from None
     except ValueError:
         raise UsageError(
             f"--king-buckets: {text!r} is neither numbers, as 0,0,1,1, nor a config, as net.toml"
@@ -77,11 +77,11 @@ def parse_king_buckets(text: str) -> Sequence[int]:
 
 def _read_layout(path: Path) -> object:
     """Reads `data.chess.king_buckets` of a config file, without validation. Raises UsageError."""
-    from loader.files.text import toml_of
+    from loader.files.text import parse_toml
     from loader.files.user_file import read_user_file
 
     try:
-        return toml_of(read_user_file(path))["data"]["chess"]["king_buckets"]
+        return parse_toml(read_user_file(path))["data"]["chess"]["king_buckets"]
     except OSError as error:
         raise UsageError(f"--king-buckets: {path}: {error.strerror}") from None
     except (KeyError, TypeError):

@@ -77,7 +77,7 @@ def rescore_files(
     from loader.chess.engines.rescore import POSITIONS, UNSCORED, prepare, rescore
     from loader.chess.engines.rescore_settings import RescoreSettings
     from loader.chess.positions.input import open_sources
-    from loader.cli.terminal import byte_progress
+    from loader.cli.terminal import show_byte_progress
 
     sources = open_sources(files, input_format, comments=comments)
     target = choose_file_target(output, to)
@@ -88,7 +88,7 @@ def rescore_files(
     settings = RescoreSettings(EngineSettings(engine, options, units, timeout), limits, threads, drop_unscored)
     began = time.monotonic()
     warnings: list[str] = []
-    with byte_progress(f"checking {output.name}") as progress:
+    with show_byte_progress(f"checking {output.name}") as progress:
         num_positions = prepare(settings, sources, target, output, progress, warnings.append)
     with position_progress(num_positions) as report:
         for warning in warnings:

@@ -118,6 +118,6 @@ def shuffle_files(
 
 def _uncompressed_path(path: Path) -> Path:
     """Returns the path without the ending of a compressed file, because the two files of a split are not compressed."""
-    from loader.files.compression import READ_ENDINGS
+    from loader.files.compression import READABLE_ENDINGS
 
-    return path.with_suffix("") if path.suffix in READ_ENDINGS[1:] else path
+    return path.with_suffix("") if path.suffix in READABLE_ENDINGS[1:] else path

@@ -78,10 +78,11 @@ OnBadData = Annotated[
 
 @contextmanager
 def show_progress(title: str, sources: Sequence[Source] = ()) -> Iterator[OnProgress]:
-    """Shows the progress of a command as `interruptible_progress`. At the end reports what was changed and left out."""
-    from loader.cli.terminal import interruptible_progress
+    """Shows the progress of a command as `show_interruptible_progress`. At the end reports what was changed and left
+    out."""
+    from loader.cli.terminal import show_interruptible_progress
 
-    with interruptible_progress(title, sources) as on_progress:
+    with show_interruptible_progress(title, sources) as on_progress:
         yield on_progress
     _report_changes(sources)
 
@@ -135,9 +136,9 @@ def report_conversion(
 def open_output(path: Path | None) -> Path | OutputPipe:
     """Opens the output that the user has named, if it is a pipe. Returns the pipe, or the path of a file. Raises
     OSError."""
-    from loader.files.pipes import output_pipe
+    from loader.files.pipes import open_output_pipe
 
-    pipe = output_pipe(path)
+    pipe = open_output_pipe(path)
     if pipe is not None:
         return pipe
     assert path is not None

@@ -15,7 +15,7 @@ import chess.pgn
 
 from loader import _native
 from loader.errors import DataError
-from loader.files.text import text_of
+from loader.files.text import decode_text
 from loader.files.user_file import read_user_file
 
 
@@ -61,7 +61,7 @@ def read_book(path: Path) -> Book:
     """
     try:
         content = read_user_file(path)
-        text = text_of(content, latin=True)
+        text = decode_text(content, latin=True)
     except OSError as error:
         raise DataError(path, error.strerror or str(error)) from None
     except ValueError as error:

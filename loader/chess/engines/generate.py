@@ -26,8 +26,8 @@ from loader.chess.positions.format import named_format
 from loader.chess.positions.games_writer import encode, rechunk
 from loader.errors import EngineError, InterruptedBySignalError, UsageError
 from loader.files.delivery import APPENDED_AT, deliver_appended, deliver_new, is_delivered
-from loader.files.interruption import Interruption, interruptible
-from loader.files.work_file import WorkFile, is_begun
+from loader.files.interruption import Interruption, record_stop_signals
+from loader.files.work_file import WorkFile, has_unfinished_work
 
 Game = Attempt[list[Entry]]
 
@@ -59,7 +59,7 @@ def generate(settings: GenerateSettings, out: Path, report: ProgressReport) -> d
     continued. Raises EngineError if the engine can't be used, or if FAILURES games in a row are dropped. Raises
     InterruptedBySignalError, DataError, OSError.
     """
-    if not settings.append and not is_begun(out):
+    if not settings.append and not has_unfinished_work(out):
         refuse_existing(out)
     book = None if settings.book is None else read_book(settings.book)
     if book is not None and book.empty:
@@ -72,7 +72,7 @@ def generate(settings: GenerateSettings, out: Path, report: ProgressReport) -> d
         refuse_output(settings, work)
         if book is not None and not work.state[GAMES]:
             book.check(settings.game.max_ply, chess960=settings.variant.shows_rooks)
-        with interruptible() as interruption, note_kept_games(settings, work):
+        with record_stop_signals() as interruption, note_kept_games(settings, work):
             play(settings, book, work, report, interruption)
             deliver(settings, work, interruption)
     return work.state

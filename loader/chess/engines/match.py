@@ -16,7 +16,7 @@ from loader.chess.engines.game import GameSettings, find_balanced_opening, play_
 from loader.chess.engines.opening import Openings
 from loader.chess.engines.sprt import Sprt
 from loader.errors import EngineError, UsageError
-from loader.files.interruption import interruptible
+from loader.files.interruption import record_stop_signals
 
 _SURE = NormalDist().inv_cdf(0.975)  # half the width of the 95 % interval, in standard deviations
 
@@ -123,7 +123,7 @@ def match(settings: MatchSettings, notify: Callable[[str], object]) -> Iterator[
 
         return play
 
-    with interruptible() as interruption:
+    with record_stop_signals() as interruption:
         for engine in settings.engines:
             check_engine(engine, settings.game.limits, interruption, notify)
         standing = MatchScore()

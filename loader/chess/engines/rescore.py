@@ -37,8 +37,8 @@ from loader.chess.positions.input import SourceFile, estimate_bytes, refuse_empt
 from loader.chess.positions.output import check_output, packed
 from loader.errors import EngineError, InterruptedBySignalError
 from loader.files.delivery import deliver_new, is_delivered
-from loader.files.interruption import Interruption, interruptible
-from loader.files.work_file import WorkFile, is_begun
+from loader.files.interruption import Interruption, record_stop_signals
+from loader.files.work_file import WorkFile, has_unfinished_work
 from loader.formats.format import OnProgress
 
 LISTED = 20  # positions without a score that are named at the end
@@ -75,9 +75,9 @@ def prepare(
     Raises as `rescore`.
     """
     refuse_empty(sources)
-    if not is_begun(out):
+    if not has_unfinished_work(out):
         check_output(out, estimate_bytes(sources, target.format))
-    with interruptible() as interruption:
+    with record_stop_signals() as interruption:
         check_engine(settings.engine, settings.limits, interruption, notify)
         return count_positions(sources, target.format, interruption.check, progress)
 
@@ -106,7 +106,7 @@ def rescore(
                 interruption.check()
                 yield block
 
-        with interruptible() as interruption, _note_kept_scores(work):
+        with record_stop_signals() as interruption, _note_kept_scores(work):
             same = work.state[FILES] == files
             if work.done or (same and is_delivered(work, blocks)):
                 work.remove()

@@ -13,9 +13,9 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
 
-from loader.files.text import toml_of
+from loader.files.text import parse_toml
 from loader.files.user_file import read_user_file
-from loader.section import Effect, Section, WrongKeyError, as_tuple, first_problem
+from loader.section import Effect, Section, WrongKeyError, as_tuple, describe_first_problem
 
 NO_LIMIT = 2**32 - 1
 PIECE_COUNTS = 33
@@ -128,7 +128,7 @@ def rules_of_file(path: str) -> dict[str, Any]:
     """Reads the rules in a TOML file of viriformat's `Filter`. Returns all keys with viriformat's defaults for missing
     ones. Raises ValueError."""
     try:
-        rules = toml_of(read_user_file(Path(path)))
+        rules = parse_toml(read_user_file(Path(path)))
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror}") from None
     except ValueError as error:
@@ -139,7 +139,7 @@ def rules_of_file(path: str) -> dict[str, Any]:
     try:
         ViriformatRules.model_validate({**DEFAULTS, **rules})
     except ValidationError as error:
-        key, reason = first_problem(error)
+        key, reason = describe_first_problem(error)
         raise ValueError(": ".join([path, *key, reason])) from None
     return {**DEFAULTS, **rules}
 

@@ -20,11 +20,11 @@ from loader.chess.positions.game_index import saved_borders
 from loader.errors import DataChangedError, DataError
 from loader.files.identity import DataFile
 from loader.formats.errors import Fault
-from loader.formats.file_tools import Illegal
+from loader.formats.file_tools import IllegalEntries
 from loader.formats.format import Place
-from loader.formats.readers import usable
+from loader.formats.readers import open_usable_files
 from loader.stream.config import DataConfig
-from loader.stream.left_out import LeftOut
+from loader.stream.skipped_data import SkippedData
 
 LINES_AT_ONCE = 4096
 _OPENED_AT_ONCE = 16  # files that are opened at the same time
@@ -49,7 +49,7 @@ class ChunkCheck:
     """The numbers of legal and illegal entries of a chunk, up to the first damage."""
 
     entries: int  # number of legal entries
-    illegal: tuple[Illegal, ...] = ()
+    illegal: tuple[IllegalEntries, ...] = ()
     damage: DataError | None = None
 
 
@@ -129,7 +129,7 @@ class EntriesReader:
         # Opening a file needs several disk reads in a row, so several files are opened at once to wait less.
         with ThreadPoolExecutor(_OPENED_AT_ONCE) as pool:
             opening = {file.path: pool.submit(open_one, file) for file in files}
-            opened = usable(files, lambda file: opening[file.path].result(), skip_damaged=skip_damaged)
+            opened = open_usable_files(files, lambda file: opening[file.path].result(), skip_damaged=skip_damaged)
         some_good = any(file.num_chunks and file.useless is None for _, file in opened)
         for _, file in opened:
             # A file is used up to its first damage; one that is damaged at its beginning is probably a mistake.
@@ -187,6 +187,6 @@ def raise_fault(fault: Fault | None) -> None:
         raise error_from_fault(fault)
 
 
-def parse_left_out(kinds: Iterable[tuple[Any, ...]]) -> list[LeftOut]:
-    """Converts tuples from native functions to `LeftOut`."""
-    return [LeftOut(*kind) for kind in kinds]
+def parse_left_out(kinds: Iterable[tuple[Any, ...]]) -> list[SkippedData]:
+    """Converts tuples from native functions to `SkippedData`."""
+    return [SkippedData(*kind) for kind in kinds]

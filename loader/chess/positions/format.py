@@ -12,8 +12,8 @@ from loader.chess.filters import CHESS960, MOVE, PARTS
 from loader.chess.positions.entry import View
 from loader.chess.positions.pgn_comments import NO_SETTINGS, PgnComments
 from loader.errors import UsageError
-from loader.files.compression import READ_ENDINGS
-from loader.formats.registry import find_format, format_by_name, format_of_head, names_of_family
+from loader.files.compression import READABLE_ENDINGS
+from loader.formats.registry import detect_format, formats_of_family, load_format, resolve_format
 
 FAMILY = "chess"
 BINPACK = "binpack"
@@ -23,7 +23,7 @@ PACKINGS = {".gz": "gzip", ".zst": "zstd"}
 
 def with_compressed(*suffixes: str) -> tuple[str, ...]:
     """Returns the file endings, each plain and followed by the endings of compressed files (`.gz`, `.zst`, `.bz2`)."""
-    return tuple(f"{suffix}{packed}" for suffix in suffixes for packed in READ_ENDINGS)
+    return tuple(f"{suffix}{packed}" for suffix in suffixes for packed in READABLE_ENDINGS)
 
 
 @dataclass(frozen=True)
@@ -64,13 +64,13 @@ class PositionFormat:
     @property
     def score_unit(self) -> str:
         """Returns the name of the unit that scores of the format usually have."""
-        unit: str = getattr(format_by_name(self.name), "SCORE_UNIT")  # noqa: B009 (no part of every format)
+        unit: str = getattr(load_format(self.name), "SCORE_UNIT")  # noqa: B009 (no part of every format)
         return unit
 
     def view_of(self, label: str) -> View | None:
         """Returns whose view a label ("score" or "result") has in files of this format. None: each comment states its
         own."""
-        view: View | None = getattr(format_by_name(self.name), f"{label.upper()}_VIEW")
+        view: View | None = getattr(load_format(self.name), f"{label.upper()}_VIEW")
         return view
 
     def make_writer(self) -> _native.EntryWriter:
@@ -97,10 +97,10 @@ class Target:
 
 def named_format(name: str) -> PositionFormat:
     """Returns the format with this name. Raises UsageError if there is none."""
-    names = names_of_family(FAMILY)
+    names = formats_of_family(FAMILY)
     if name not in names:
         raise UsageError(f"{name!r} is none of the formats {', '.join(names)}")
-    return cast(PositionFormat, getattr(format_by_name(name), "FORMAT"))  # noqa: B009 (no part of every format)
+    return cast(PositionFormat, getattr(load_format(name), "FORMAT"))  # noqa: B009 (no part of every format)
 
 
 def written_format(name: str) -> PositionFormat:
@@ -113,10 +113,10 @@ def written_format(name: str) -> PositionFormat:
 
 
 def input_format(path: Path, option: str | None = None) -> PositionFormat:
-    """Determines the format of a file from the option --format, else as `find_format` does from the file's name and
+    """Determines the format of a file from the option --format, else as `resolve_format` does from the file's name and
     content. Raises UsageError, DataError."""
     named = None if option is None else named_format(option)
-    found = find_format(path, setting=SETTING, name=option, family=FAMILY)
+    found = resolve_format(path, setting=SETTING, name=option, family=FAMILY)
     return named or named_format(found)
 
 
@@ -125,9 +125,9 @@ def piped_format(head: bytes, path: Path, option: str | None = None) -> Position
     UsageError."""
     if option is not None:
         return named_format(option)
-    name = format_of_head(head, path, "--format", FAMILY)
+    name = detect_format(head, path, "--format", FAMILY)
     if name is None:
-        names = ", ".join(names_of_family(FAMILY))
+        names = ", ".join(formats_of_family(FAMILY))
         raise UsageError(f"{path}: does not begin as any of the formats {names}; --format says which it is")
     return named_format(name)
 
@@ -139,7 +139,7 @@ def target_from_name(path: Path, option: str | None = None) -> Target:
     written.
     """
     packing = PACKINGS.get(path.suffix)
-    if packing is None and path.suffix in READ_ENDINGS[1:]:
+    if packing is None and path.suffix in READABLE_ENDINGS[1:]:
         raise UsageError(f"{path}: {path.suffix} is read, and not written: {' or '.join(PACKINGS)} compresses")
     named = _named_by(path)
     if option is None:
@@ -154,7 +154,7 @@ def target_from_name(path: Path, option: str | None = None) -> Target:
 
 def _named_by(path: Path) -> list[str]:
     """Returns the names of the formats that use the ending of a file's name."""
-    return [name for name in names_of_family(FAMILY) if path.name.endswith(tuple(format_by_name(name).SUFFIXES))]
+    return [name for name in formats_of_family(FAMILY) if path.name.endswith(tuple(load_format(name).SUFFIXES))]
 
 
 def lost_parts(source: PositionFormat, target: PositionFormat) -> Sequence[str]:
@@ -200,8 +200,8 @@ def refuse_games(target: PositionFormat) -> None:
 
 def written_formats() -> Sequence[str]:
     """Returns the names of the formats that can be written."""
-    return [name for name in names_of_family(FAMILY) if named_format(name).is_written]
+    return [name for name in formats_of_family(FAMILY) if named_format(name).is_written]
 
 
 def _endings() -> str:
-    return ", ".join(f"{name} ({format_by_name(name).SUFFIXES[0]})" for name in written_formats())
+    return ", ".join(f"{name} ({load_format(name).SUFFIXES[0]})" for name in written_formats())

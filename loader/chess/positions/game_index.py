@@ -23,7 +23,7 @@ from loader.errors import DataChangedError
 from loader.files.identity import DataFile
 from loader.files.part import read_part
 from loader.files.regular import open_regular
-from loader.files.whole_file import write_whole
+from loader.files.whole_file import write_atomically
 
 log = logging.getLogger(__name__)
 
@@ -91,7 +91,7 @@ def _write(index: Path, described: dict[str, Any], borders: list[int]) -> None:
     try:
         if os.path.lexists(index) and not _is_index(index):
             raise FileExistsError(errno.EEXIST, "something else has the name")
-        write_whole(index, line + data)
+        write_atomically(index, line + data)
     except OSError as error:
         log.warning("%s: not written (%s): the games are looked for at each start", index, error.strerror or error)
 

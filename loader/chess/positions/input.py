@@ -36,12 +36,12 @@ from loader.chess.positions.pgn_comments import NO_SETTINGS, PgnComments
 from loader.chess.positions.units import NativeBlock, UnitBlock, concatenate, unit_block
 from loader.errors import DataChangedError, DataError, UsageError
 from loader.files.identity import DataFile, identify
-from loader.files.pipes import input_of
+from loader.files.pipes import resolve_input
 from loader.formats.errors import Fault
-from loader.formats.file_tools import Illegal
+from loader.formats.file_tools import IllegalEntries
 from loader.formats.format import OnProgress
 from loader.formats.parallel import map_chunks, map_in_order
-from loader.stream.left_out import LeftOut, LeftOutChunks, damaged_chunk, total
+from loader.stream.skipped_data import SkippedChunks, SkippedData, add_up_skipped, skipped_chunk
 
 T = TypeVar("T")
 Changes = Counter[str]  # number of positions that were changed while they were written, by the kind of change
@@ -80,7 +80,7 @@ class Source(Protocol):
         """Returns how many positions were changed while they were written, by the kind of change."""
 
     @property
-    def left_out(self) -> LeftOutChunks:
+    def left_out(self) -> SkippedChunks:
         """Returns the record of what was left out of the chunks read so far."""
 
     @property
@@ -114,7 +114,7 @@ class SourceFile:
     policy: BadDataPolicy = KEEP_ILLEGAL
     scale: float = 1.0  # factor of the scores, applied when entries are written
     changes: Changes = field(default_factory=Counter, compare=False)
-    left_out: LeftOutChunks = field(default_factory=LeftOutChunks, compare=False)
+    left_out: SkippedChunks = field(default_factory=SkippedChunks, compare=False)
     first_chunk: int = 0  # number of the first chunk among all chunks that `left_out` records
 
     @property
@@ -176,7 +176,7 @@ class SourceFile:
         file, reason, offset, kind = fault
         if kind != "damaged":
             return False
-        self.left_out.record(self.first_chunk + chunk, [damaged_chunk(file, reason, offset, samples)])
+        self.left_out.record(self.first_chunk + chunk, [skipped_chunk(file, reason, offset, samples)])
         return True
 
     def copy_to(self, chunk: int, writer: _native.EntryWriter) -> Changes:
@@ -198,7 +198,9 @@ class SourceFile:
         entries = walk.count()
         fault = fault_of_walk(walk)
         damage = None if fault is None else error_from_fault(fault)
-        illegal = [Illegal(kind.kind, kind.samples, kind.offset, kind.reason) for kind in parse_left_out(walk.left_out)]
+        illegal = [
+            IllegalEntries(kind.kind, kind.samples, kind.offset, kind.reason) for kind in parse_left_out(walk.left_out)
+        ]
         return ChunkCheck(entries, tuple(illegal), damage)
 
     def lines(self, chunk: int, limit: int | None = None) -> Iterator[bytes]:
@@ -246,7 +248,7 @@ def open_sources(
     `option` is the format of files whose format can't be determined. An entry that lacks a part listed in `needed`
     counts as damage. Raises UsageError, DataError.
     """
-    inputs = [input_of(path) for path in paths]
+    inputs = [resolve_input(path) for path in paths]
     for input_ in inputs:
         if input_.is_pipe:
             raise UsageError(
@@ -453,9 +455,9 @@ def sum_changes(sources: Sequence[Source]) -> Changes:
     return sum((source.changes for source in sources), Changes())
 
 
-def sum_left_out(sources: Sequence[Source]) -> Sequence[LeftOut]:
+def sum_left_out(sources: Sequence[Source]) -> Sequence[SkippedData]:
     """Returns what was left out of all sources, by kind."""
-    return total(kind for source in sources for kind in source.left_out.totals())
+    return add_up_skipped(kind for source in sources for kind in source.left_out.totals())
 
 
 def refuse_empty(sources: Sequence[Source]) -> None:

@@ -16,11 +16,11 @@ from loader.chess.positions.format import PositionFormat, piped_format, refuse_u
 from loader.chess.positions.input import Changes, Source, SourceChunk, SourceFile, open_source
 from loader.chess.positions.pgn_comments import NO_SETTINGS, PgnComments
 from loader.errors import DataError, UsageError
-from loader.files.compression import decompressor
+from loader.files.compression import find_decompress_command
 from loader.files.identity import identify
-from loader.files.pipes import Input, InputPipe, input_of
+from loader.files.pipes import Input, InputPipe, resolve_input
 from loader.formats.format import HEAD_BYTES
-from loader.stream.left_out import LeftOutChunks
+from loader.stream.skipped_data import SkippedChunks
 
 _MOST = 1 << 30  # most bytes that are searched for the end of a chunk
 
@@ -43,7 +43,7 @@ class PipedSource:
         self.pipe = pipe
         self.format = format
         self.changes = Changes()
-        self.left_out = LeftOutChunks()
+        self.left_out = SkippedChunks()
         self._needed = needed
         self._rule = policy
         self._scale = scale
@@ -64,7 +64,7 @@ class PipedSource:
         return not self._begins and not self.pipe.fill(1)
 
     def offset(self, chunk: int) -> int:
-        return self._begins[chunk] if chunk < len(self._begins) else self.pipe.taken
+        return self._begins[chunk] if chunk < len(self._begins) else self.pipe.num_consumed
 
     def chunks(self, first: int = 0) -> Iterator[SourceChunk]:
         """Reads the pipe chunk by chunk. Yields each chunk as a `SourceFile` in memory, with number 0. `first` must be
@@ -72,7 +72,7 @@ class PipedSource:
         assert first == len(self._begins), "a pipe is read once"
         codec = self.format.codec
         while self.pipe.fill(1):
-            begin = self.pipe.taken
+            begin = self.pipe.num_consumed
             data = self._next_piece(begin)
             self._header = self._header or codec.header_in(data)
             opened = _native.hold_entries(
@@ -97,7 +97,7 @@ class PipedSource:
         """Does nothing: the end of the pipe is the end of its last chunk."""
 
     def call_while_waiting(self, check: Callable[[], object]) -> None:
-        self.pipe.waiting = check
+        self.pipe.on_wait = check
 
     def _next_piece(self, begin: int) -> bytes:
         """Reads the bytes of the next chunk, waiting for more until its end is found. Raises DataError for a unit of
@@ -106,12 +106,12 @@ class PipedSource:
         wanted = codec.enough
         while True:
             last = not self.pipe.fill(wanted)
-            if size := codec.first_piece(bytes(self.pipe.held), begin, last):
+            if size := codec.first_piece(bytes(self.pipe.buffer), begin, last):
                 self.pipe.fill(size)
-                return self.pipe.take(size)
+                return self.pipe.consume(size)
             if wanted > _MOST:
                 raise DataError(self.path, f"a {codec.unit} of more than 1 GiB", begin)
-            wanted = 2 * len(self.pipe.held)
+            wanted = 2 * len(self.pipe.buffer)
 
 
 def open_inputs(
@@ -130,7 +130,7 @@ def open_inputs(
     as damage. `indexed` has the meaning that it has for `open_file`. `scale` multiplies scores when they are written.
     `comments` says how scores in PGN are read. Raises UsageError, DataError, OSError.
     """
-    inputs = [input_of(each) if isinstance(each, Path) else each for each in paths]
+    inputs = [resolve_input(each) if isinstance(each, Path) else each for each in paths]
     pipes = [each.path for each in inputs if each.is_pipe]
     if twice := [path for path in pipes if pipes.count(path) > 1]:
         raise UsageError(f"{twice[0]}: is a pipe, and given twice; it can be read once")
@@ -182,8 +182,8 @@ def _open_pipe(
     an empty pipe whose format is not given."""
     pipe = InputPipe(path)
     pipe.fill(HEAD_BYTES)
-    head = bytes(pipe.held[:HEAD_BYTES])
-    if program := decompressor(head):
+    head = bytes(pipe.buffer[:HEAD_BYTES])
+    if program := find_decompress_command(head):
         raise UsageError(f"{path}: is compressed, and comes out of a pipe: put `{program}` before this command")
     if not head and option is None:
         raise DataError(path, "there is nothing to read; --format NAME takes it for an empty file of that format")

@@ -9,12 +9,12 @@ from dataclasses import replace
 from loader.chess.positions.file import ChunkCheck
 from loader.chess.positions.input import Source, SourceChunk, ignore_progress
 from loader.errors import DataError
-from loader.formats.file_tools import Illegal, Verdict
+from loader.formats.file_tools import IllegalEntries, VerifyResult
 from loader.formats.format import OnProgress
 from loader.formats.parallel import map_in_order
 
 
-def verify(source: Source, threads: int = 1, on_progress: OnProgress = ignore_progress) -> Verdict:
+def verify(source: Source, threads: int = 1, on_progress: OnProgress = ignore_progress) -> VerifyResult:
     """Decodes every entry of a source, up to the first damage, and counts legal and illegal ones. The source must be
     opened with the rule COUNTED."""
 
@@ -46,10 +46,10 @@ def dump(source: Source, limit: int | None = None) -> Iterator[bytes]:
     source.check_end()
 
 
-def _verdict(file: str, chunks: Iterable[ChunkCheck]) -> Verdict:
+def _verdict(file: str, chunks: Iterable[ChunkCheck]) -> VerifyResult:
     """Sums up the numbers of all chunks into a verdict on the file, up to the first damage. Damage may be part of a
     chunk's numbers or be raised by the iterator."""
-    entries, kinds = 0, dict[str, Illegal]()
+    entries, kinds = 0, dict[str, IllegalEntries]()
     damage: DataError | None = None
     try:
         for chunk in chunks:
@@ -63,5 +63,5 @@ def _verdict(file: str, chunks: Iterable[ChunkCheck]) -> Verdict:
     except DataError as error:
         damage = error
     if damage is not None:
-        return Verdict(file, False, entries, damage.offset, damage.reason, tuple(kinds.values()))
-    return Verdict(file, not kinds, entries, illegal=tuple(kinds.values()))
+        return VerifyResult(file, False, entries, damage.offset, damage.reason, tuple(kinds.values()))
+    return VerifyResult(file, not kinds, entries, illegal=tuple(kinds.values()))

@@ -15,7 +15,7 @@ from loader.chess.statistics.calibration import LAST, STEP, logistic
 from loader.chess.statistics.distribution import Counts
 from loader.chess.statistics.statistics import FileStatistics
 from loader.chess.views import ZERO
-from loader.pictures import picture
+from loader.pictures import open_figure
 
 _LINE, _MODEL, _FIT = "#2a4a6b", "#c0392b", "#7f8c8d"
 _LOST, _DRAWN, _WON = "#b0413e", "#c9c2b3", "#3f7f5f"
@@ -48,7 +48,7 @@ def _title(statistics: FileStatistics, what: str) -> str:
 
 def _scores(statistics: FileStatistics, path: Path) -> None:
     """Draws the picture of scores: a histogram by result, and the mean result by score."""
-    with picture(path, _title(statistics, "scores and results of the side to move"), 11, 4.8) as figure:
+    with open_figure(path, _title(statistics, "scores and results of the side to move"), 11, 4.8) as figure:
         left, right = figure.subplots(1, 2)
         _score_histogram(left, statistics)
         _calibration(right, statistics)
@@ -109,7 +109,7 @@ def _positions(statistics: FileStatistics, path: Path) -> None:
         panels.append((f"positions of a {statistics.facts.unit}", counts.lengths))
     others: list[Panel] = [_moves] if statistics.has(MOVE) else []
     rows = -(-(len(panels) + len(others)) // _COLUMNS)
-    with picture(path, _title(statistics, "what positions are there"), 11, 2.7 * rows + 0.4) as figure:
+    with open_figure(path, _title(statistics, "what positions are there"), 11, 2.7 * rows + 0.4) as figure:
         grid = list(figure.subplots(rows, _COLUMNS, squeeze=False).flat)
         for axes, (title, found) in zip(grid, panels, strict=False):
             _histogram(axes, title, found)
@@ -155,7 +155,7 @@ def _kings(statistics: FileStatistics, path: Path) -> None:
     buckets = statistics.buckets()
     columns = 3 if buckets else 2
     title = _title(statistics, "kings, % of positions")
-    with picture(path, title, 4.3 * columns, 4.3) as figure:
+    with open_figure(path, title, 4.3 * columns, 4.3) as figure:
         grid = list(figure.subplots(1, columns))
         for axes, squares, name in ((grid[0], own, "side to move"), (grid[1], other, "other side")):
             _board(axes, squares / statistics.entries * 100, f"{name}, as it sees the board")

@@ -23,7 +23,7 @@ from loader.chess.views import (
     evidence_of,
 )
 from loader.stream.data_facts import DataFact
-from loader.stream.left_out import LeftOut
+from loader.stream.skipped_data import SkippedData
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class FileStatistics:
     king_buckets: Sequence[int]  # a layout, as `data.chess.king_buckets`; empty: not requested
     left: Sequence[FilterCount]
     unscored: Mapping[str, int] = field(default_factory=dict)  # missing scores by the reason, if the format has one
-    left_out: Sequence[LeftOut] = ()  # what can't be used; not in the counts
+    left_out: Sequence[SkippedData] = ()  # what can't be used; not in the counts
 
     @property
     def _comments_view(self) -> View | None:

@@ -15,7 +15,7 @@ from loader.chess.filters import MOVE, PLY, SIDE
 from loader.chess.statistics.calibration import Interval
 from loader.chess.statistics.distribution import Counts, Distribution
 from loader.chess.statistics.statistics import FileStatistics
-from loader.stream.data_facts import fact_lines
+from loader.stream.data_facts import format_facts
 
 # Limits of the intervals of scores for which results are shown; multiples of 25.
 _SCORES = (-1000, -500, -300, -200, -100, -50, 0, 50, 100, 200, 300, 500, 1000)
@@ -66,7 +66,7 @@ def sections(statistics: FileStatistics, solid: str = "#") -> Iterator[str]:
     facts = statistics.data_facts()
     if facts:
         yield ""
-    yield from (f"  {line}" for line in fact_lines(facts))
+    yield from (f"  {line}" for line in format_facts(facts))
     if not statistics.entries:
         return
     yield from _results(statistics, solid)

@@ -34,7 +34,7 @@ from loader.errors import DataError, InterruptedBySignalError, UsageError
 from loader.files.delivery import deliver_new, is_delivered
 from loader.files.fingerprint import fingerprint
 from loader.files.journal import Settings, State
-from loader.files.work_file import WorkFile, bytes_begun, is_begun
+from loader.files.work_file import WorkFile, has_unfinished_work, unfinished_nbytes
 from loader.formats.format import OnProgress
 
 BLOCK = 4096  # units that are written at once, independent of --memory, so that no compressed byte depends on it
@@ -72,8 +72,8 @@ def shuffle(
     refuse_empty(sources)
     held, threads = _limits(memory, threads)
     size, whole = estimate_bytes(sources, target.format), sum(source.size for source in sources)
-    spilled = 0 if size < held else max(2 * size - bytes_begun(output), 0)
-    if not is_begun(output):
+    spilled = 0 if size < held else max(2 * size - unfinished_nbytes(output), 0)
+    if not has_unfinished_work(output):
         check_output(output, size + spilled)
     with WorkFile(output, _settings(sources, target, seed), _START) as work, _kept_work(work):
         if work.done:

@@ -265,7 +265,7 @@ void bind_stream(nb::module_& module) {
              "pass_over: see loader.stream.interface.PassesOver.")
         .def("take", &BoundPipeline::pop_batch, "(slot, cursor, next cursor), or None. Raises DataError.")
         .def("take_skipped", &BoundPipeline::pop_skipped,
-             "[(chunk, what was left out of it, as loader.stream.left_out.LeftOut)], each chunk once.")
+             "[(chunk, what was left out of it, as loader.stream.skipped_data.SkippedData)], each chunk once.")
         .def("fileno", &BoundPipeline::fileno)
         .def("progress", &BoundPipeline::progress, "Entries read, entries kept, batches built; all since the start.")
         .def("processor_time", &BoundPipeline::processor_time,

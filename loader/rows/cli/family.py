@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from loader.cli.terminal import byte_progress, interruptible_progress
+from loader.cli.terminal import show_byte_progress, show_interruptible_progress
 from loader.files.pipes import Input
-from loader.formats.file_tools import Options, Statistics, Verdict
+from loader.formats.file_tools import Options, Statistics, VerifyResult
 
 if TYPE_CHECKING:
     from loader.formats.format import OnProgress
@@ -23,7 +23,7 @@ OPTIONS: Mapping[str, Mapping[str, Options]] = {}
 class RowsFormat(Protocol):
     """The functions that a bundled format of rows has for the program `loader`."""
 
-    def verify(self, path: Path, threads: int, progress: OnProgress | None) -> Verdict:
+    def verify(self, path: Path, threads: int, progress: OnProgress | None) -> VerifyResult:
         """Reads every entry of a file, up to the first damage, and returns the result."""
 
     def inspect(self, path: Path, progress: OnProgress | None) -> Statistics:
@@ -40,15 +40,15 @@ class RowTools:
     def refuse_options(self, path: Path) -> None:
         """Does nothing, since the family rows has no options of its own to refuse."""
 
-    def verify(self, file: Input, format: str | None, threads: int) -> Verdict:
-        with byte_progress(file.path.name) as progress:
+    def verify(self, file: Input, format: str | None, threads: int) -> VerifyResult:
+        with show_byte_progress(file.path.name) as progress:
             return _format(format).verify(file.path, threads, progress)
 
     def dump(self, file: Input, format: str | None, limit: int | None) -> Iterator[bytes]:
         return _format(format).dump(file.path, limit)
 
     def inspect(self, file: Input, format: str | None, threads: int) -> Statistics:  # noqa: ARG002 (one reads)
-        with interruptible_progress(file.path.name) as progress:
+        with show_interruptible_progress(file.path.name) as progress:
             return _format(format).inspect(file.path, progress)
 
 
@@ -57,7 +57,7 @@ def make_tools(num_files: int) -> RowTools:  # noqa: ARG001 (there are no option
 
 
 def _format(name: str | None) -> RowsFormat:
-    from loader.formats.registry import format_by_name
+    from loader.formats.registry import load_format
 
     assert name is not None, "no pipe of rows is read"
-    return cast("RowsFormat", format_by_name(name))
+    return cast("RowsFormat", load_format(name))

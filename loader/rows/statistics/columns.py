@@ -10,7 +10,7 @@ from typing import Any
 from loader.formats.file_tools import Statistics
 from loader.rows.spellings import Spellings
 
-MOST_DISTINCT = 10_000  # different texts of a column that are counted
+MAX_DISTINCT = 10_000  # different texts of a column that are counted
 
 
 @dataclass
@@ -46,7 +46,7 @@ class Column:
             return
         self._texts |= texts
         self.distinct = len(self._texts)
-        if self.distinct > MOST_DISTINCT:
+        if self.distinct > MAX_DISTINCT:
             self.distinct = None
             self._texts.clear()
 
@@ -66,9 +66,7 @@ class Column:
         if self.kind == "list" and self.longest is not None:
             parts.append(f"{self.longest} at most")
         if self.kind in ("number", "text"):
-            parts.append(
-                f"more than {MOST_DISTINCT:,} values" if self.distinct is None else f"{self.distinct:,} values"
-            )
+            parts.append(f"more than {MAX_DISTINCT:,} values" if self.distinct is None else f"{self.distinct:,} values")
         if self.missing:
             parts.append(f"{self.missing:,} missing")
         if not (self.spellings.is_plain or self.spellings.is_real):

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from loader.formats.file_tools import Statistics
+from loader.rows.block import Array
 from loader.rows.statistics.text import Chunks
 
-_LABELS = 20  # most different labels that are counted one by one
+_MAX_COUNTED_LABELS = 20  # different labels that are counted one by one
 
 
 @dataclass(frozen=True)
@@ -48,39 +49,52 @@ class FeatureStatistics(Statistics):
         ]
 
 
-def statistics(path: Path, chunks: Chunks) -> FeatureStatistics:
+class _Range:
+    """The smallest and the largest of the numbers that are added."""
+
+    def __init__(self) -> None:
+        self.smallest: Any = None
+        self.largest: Any = None
+
+    def add(self, numbers: Array) -> None:
+        if not len(numbers):
+            return
+        smallest, largest = numbers.min().item(), numbers.max().item()
+        self.smallest = smallest if self.smallest is None else min(self.smallest, smallest)
+        self.largest = largest if self.largest is None else max(self.largest, largest)
+
+
+def compute_statistics(path: Path, chunks: Chunks) -> FeatureStatistics:
     """Reads every row of a file and returns its statistics. Raises DataError at damage."""
-    entries = features = longest = 0
-    numbers: list[int] = []  # smallest and largest number so far
-    values = False
-    labels: Counter[float] | None = Counter()
-    extremes: list[float] = []
+    num_rows = num_features = 0
+    row_lengths, feature_range, label_range = _Range(), _Range(), _Range()
+    has_values = False
+    label_counts: Counter[float] | None = Counter()  # None: there are too many different labels
     for rows, error in chunks:
         if error is not None:
             raise error
-        label = rows.dense["label"]
-        offsets, found, weights = rows.sparse["features"]
-        entries += len(label)
-        features += len(found)
-        if len(label):
-            longest = max(longest, int(np.diff(offsets).max()))
-            extremes = [min([*extremes, float(label.min())]), max([*extremes, float(label.max())])]
-        if len(found):
-            numbers = [min([*numbers, int(found.min())]), max([*numbers, int(found.max())])]
-        values = values or (weights is not None and bool((weights != 1).any()))
-        if labels is not None:
-            labels.update(dict(zip(*(part.tolist() for part in np.unique(label, return_counts=True)), strict=True)))
-            labels = labels if len(labels) <= _LABELS else None
+        labels = rows.dense["label"]
+        offsets, features, values = rows.sparse["features"]
+        num_rows += len(labels)
+        num_features += len(features)
+        row_lengths.add(np.diff(offsets))
+        feature_range.add(features)
+        label_range.add(labels)
+        has_values = has_values or (values is not None and bool((values != 1).any()))
+        if label_counts is not None:
+            label_counts.update(labels.tolist())
+            if len(label_counts) > _MAX_COUNTED_LABELS:
+                label_counts = None
     return FeatureStatistics(
         file=str(path),
         bytes=path.stat().st_size,
-        entries=entries,
-        features=features,
-        smallest_number=numbers[0] if numbers else None,
-        largest_number=numbers[1] if numbers else None,
-        longest_row=longest,
-        values=values,
-        labels={f"{label:g}": count for label, count in sorted((labels or {}).items())},
-        smallest_label=extremes[0] if extremes else None,
-        largest_label=extremes[1] if extremes else None,
+        entries=num_rows,
+        features=num_features,
+        smallest_number=feature_range.smallest,
+        largest_number=feature_range.largest,
+        longest_row=row_lengths.largest or 0,
+        values=has_values,
+        labels={f"{label:g}": count for label, count in sorted((label_counts or {}).items())},
+        smallest_label=label_range.smallest,
+        largest_label=label_range.largest,
     )

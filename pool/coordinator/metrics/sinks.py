@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from loader.plugins.error_text import error_line
-from loader.plugins.interface import interface_problem
+from loader.plugins.error_text import format_error_with_location
+from loader.plugins.interface import find_interface_problem
 from pool.telemetry.sinks import ResumedSink, Sink, factory_of
 
 
@@ -18,9 +18,9 @@ def open_sinks(names: Sequence[str], run_dir: Path, notify: Callable[[str], obje
     for name in names:
         try:
             sink = factory_of(name)(run_dir)
-            problem = interface_problem(sink, Sink, "a metrics sink")
+            problem = find_interface_problem(sink, Sink, "a metrics sink")
         except (Exception, SystemExit) as error:  # a user's code may raise anything
-            problem = error_line(error)
+            problem = format_error_with_location(error)
         if problem:
             notify(f"run.sinks: {name}: {problem}; training goes on without it")
         else:
@@ -66,7 +66,7 @@ class Sinks:
         except (Exception, SystemExit) as error:
             if id(sink) not in self._failed:
                 self._failed.add(id(sink))
-                reason = (error.strerror or error) if isinstance(error, OSError) else error_line(error)
+                reason = (error.strerror or error) if isinstance(error, OSError) else format_error_with_location(error)
                 self._notify(f"{_place_of(sink)} can't be written: {reason}; training goes on")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from loader.files.whole_file import write_whole
+from loader.files.whole_file import write_atomically
 
 
 def cache_folder(name: str = "") -> Path | None:
@@ -21,4 +21,4 @@ def write_cached(file: Path, data: bytes) -> None:
     """Writes a file whole or not at all, and makes its folder. Several processes may do so at the same time. Raises
     OSError."""
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    write_whole(file, data)
+    write_atomically(file, data)

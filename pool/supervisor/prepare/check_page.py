@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from math import prod
 
 from loader.files.identity import DataFile
-from loader.stream.data_facts import fact_lines
+from loader.stream.data_facts import format_facts
 from pool.machines.traffic import step_traffic
 from pool.supervisor.prepare.data_size import data_facts, estimate, file_lines, mixture, unit_warning
 from pool.supervisor.prepare.disk_plan import DiskPlan
@@ -29,7 +29,7 @@ def check_page(run: RunPlan, disk: DiskPlan, memory: str, machines: int = 1) -> 
     """
     parts = (*_run(run), *_model(run), *_machine(run, disk), *_machines(run, machines))
     lines = (f"{what:{WIDTH}}{value}" for what, value in parts)
-    facts = list(fact_lines(data_facts(run.data)))
+    facts = list(format_facts(data_facts(run.data)))
     return "\n".join(["Run", *lines, *(["", *facts] if facts else []), "", "Memory", memory])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from loader.errors import DataError
 from loader.exit_codes import EXIT_DATA
-from loader.plugins.error_text import error_line
+from loader.plugins.error_text import format_error_with_location
 from loader.stream.data import Data
 from pool.config.schedule import MOST_STEPS
 from pool.config.tree import Config
@@ -67,4 +67,4 @@ def _count(data: Data, key: str, signals: StopSignals | None) -> int:
     except ValueError as error:
         raise ConfigError(f"{key}: {error}") from None
     except Exception as error:  # a source of the user's may raise anything
-        raise ConfigError(f"{key}: {error_line(error)}") from None
+        raise ConfigError(f"{key}: {format_error_with_location(error)}") from None

@@ -16,14 +16,14 @@ import numpy.typing as npt
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
-from loader.errors import DataError, comes_from
+from loader.errors import DataError, has_error_number
 from loader.exit_codes import EXIT_DATA
 from loader.files.fingerprint import content_digest
 from loader.files.identity import DataFile, check_unchanged, identify
 from loader.files.paths import NoFileError
 from loader.stream.data import Data
-from loader.stream.data_facts import fact_lines
-from loader.stream.mixture_files import find_entries, with_entries
+from loader.stream.data_facts import format_facts
+from loader.stream.mixture_files import apply_entry_settings, find_entry_files
 from pool.checkpoint.state import CHUNK_SUMS, SavedState, describe_mixture, describe_scales, same_validation
 from pool.config.tree import Config
 from pool.errors import AWAY_ERRORS, CheckpointError, ConfigError, RunError, UnavailableError
@@ -67,16 +67,16 @@ def find(config: Config, saved: SavedState | None) -> DataFiles:
     files: dict[str, tuple[DataFile, ...]] = {}
     try:
         for key in ("train", "validation"):
-            paths, entries = find_entries(getattr(data, key), f"data.{key}")
+            paths, entries = find_entry_files(getattr(data, key), f"data.{key}")
             known = recorded.get(key, ())
             if data.may_grow and known and len(old := _recorded(paths, known)) == len(known) < len(paths):
                 notes.append(f"data.{key}: files newer than the checkpoint are left out: {len(paths) - len(old)}")
                 paths = old
-            files[key] = with_entries(identify(paths), entries, f"data.{key}")
+            files[key] = apply_entry_settings(identify(paths), entries, f"data.{key}")
             if data.may_grow and _names(files[key]) == [name for name, _ in known]:
                 files[key] = tuple(file.up_to(int(size)) for file, (_, size) in zip(files[key], known, strict=True))
     except DataError as error:
-        raise (UnavailableError if comes_from(error, AWAY_ERRORS) else ConfigError)(str(error)) from None
+        raise (UnavailableError if has_error_number(error, AWAY_ERRORS) else ConfigError)(str(error)) from None
     except NoFileError as error:
         raise UnavailableError(str(error)) from None
     except ValueError as error:
@@ -88,7 +88,7 @@ def find(config: Config, saved: SavedState | None) -> DataFiles:
     if before is not None and not same_validation(before, files["validation"], digests):
         notes.append("data.validation: other files than before; the losses of validations can't be compared any more")
     streams = run_data(config, files["train"], files["validation"])
-    notes += fact_lines(data_facts(streams))
+    notes += format_facts(data_facts(streams))
     if (warning := unit_warning(config.task, streams)) is not None:
         notes.append(warning)
     return DataFiles(streams, digests, tuple(notes))

@@ -12,7 +12,7 @@ from loader.stream.data_facts import DataFact
 from pool.protocol.messages import Purpose
 from pool.supervisor.prepare.run_plan import RunPlan
 from pool.supervisor.resources.system_memory import mib
-from pool.task.registry import task_module
+from pool.task.registry import load_task_module
 
 
 def estimate(data: Data) -> int | None:
@@ -98,7 +98,7 @@ def unit_warning(task: str, streams: Streams) -> str | None:
 
     A file with a score_scale is brought to the right unit by it.
     """
-    module = task_module(task)
+    module = load_task_module(task)
     unit, scales = getattr(module, "SCORE_UNIT", None), getattr(module, "SCORE_SCALES", {})
     if unit is None:
         return _mixed_units(streams)

@@ -11,8 +11,8 @@ import os
 import resource
 from pathlib import Path
 
-from loader.files.whole_file import temporary
-from loader.stream.sources import source_by_name
+from loader.files.whole_file import temporary_path
+from loader.stream.sources import create_source
 from pool.checkpoint.state import AVERAGE, FOLDER
 from pool.config.tree import Config
 from pool.errors import ConfigError, ResourceError, exit_code_of
@@ -58,7 +58,7 @@ def check_validation(config: Config) -> None:
 
     A source that generates samples has data without files.
     """
-    can_generate = source_by_name(config.data.source).can_generate
+    can_generate = create_source(config.data.source).can_generate
     if config.train.validate_every and not config.can_validate and not can_generate:
         raise ConfigError(
             f"train.validate_every: {config.train.validate_every}, but data.validation names no file; name one, or "
@@ -103,7 +103,7 @@ def check_folder(run_dir: Path) -> None:
     """Checks that checkpoints can be written to the run folder, by writing a file and removing it. Raises
     ConfigError."""
     folder = run_dir / FOLDER
-    probe = temporary(folder / "probe")
+    probe = temporary_path(folder / "probe")
     try:
         is_new = not folder.exists()
         make_folder(folder)

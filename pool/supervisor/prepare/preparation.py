@@ -54,8 +54,8 @@ from pool.supervisor.processes.forkserver import ForkServer
 from pool.supervisor.resources.run_folder import RunFolder
 from pool.supervisor.resources.signals import StopSignals
 from pool.supervisor.resources.system_memory import available_memory
-from pool.task.registry import task_module
-from pool.task.start import check_starts, start_checkpoint
+from pool.task.registry import load_task_module
+from pool.task.start import check_member_starts, start_checkpoint
 from pool.telemetry.prometheus import check_prometheus
 
 
@@ -178,11 +178,11 @@ def _plan_run(
     check_descriptors(config)
     samples = validation_samples(config, files.data["validate"], signals)
     step, cursor = resume_point(config, checkpoint, files.train)
-    module = task_module(config.task)
+    module = load_task_module(config.task)
     start_from = None
     if checkpoint is None:
         start_from = start_checkpoint(config.model, module, config.task)
-        check_starts(config.model, [member.model for member in config.members], module, config.task)
+        check_member_starts(config.model, [member.model for member in config.members], module, config.task)
         check_start_weights(config, start_from)
     run, forkserver = ask_planner(
         RunPlan(

@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from loader.plugins.modules import command_of
+from loader.plugins.modules import module_command
 from pool.config.tree import Config
 from pool.process import lifeline, prctl
 from pool.protocol.identity import Peer
@@ -135,7 +135,7 @@ def _exec(peer: Peer, config: Config, theirs: socket.socket, output: int) -> int
     os.set_inheritable(theirs.fileno(), True)
     return os.posix_spawn(
         sys.executable,
-        command_of("pool.process.forkserver", *arguments(peer, config, theirs)),
+        module_command("pool.process.forkserver", *arguments(peer, config, theirs)),
         environment(),
         file_actions=[
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),

@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from loader.plugins.modules import command_of
+from loader.plugins.modules import module_command
 from pool.supervisor.resources.logs import cut_log, open_log
 
 MOST_OUTPUT = 64 << 10  # most bytes that are read from the end of its output
@@ -41,7 +41,7 @@ class Program:
                 file.write(standard_input)
                 file.seek(0)
                 self._process = subprocess.Popen(
-                    command_of(module, str(os.getpid()), *arguments),
+                    module_command(module, str(os.getpid()), *arguments),
                     stdin=file,
                     stdout=self._output,
                     stderr=self._errors,

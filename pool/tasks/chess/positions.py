@@ -17,11 +17,11 @@ from loader._native import extract_fen
 from loader.errors import DataError
 from loader.files.identity import identify
 from loader.files.paths import find_files
-from loader.files.text import text_of
+from loader.files.text import decode_text
 from loader.files.user_file import read_user_file
 from loader.stream.data import Data
 from loader.stream.schema import SparseBatch
-from loader.stream.sequential import batches_in_order
+from loader.stream.sequential import read_in_file_order
 from loader.stream.sources import data_config
 from pool.errors import ConfigError
 
@@ -113,7 +113,7 @@ def read_fen_options(fens: Sequence[str], inputs: Inputs) -> Iterator[NamedPosit
 def read_listed_positions(path: Path, inputs: Inputs) -> Iterator[NamedPosition]:
     """Yields the positions of a file with one FEN or EPD on each line. Raises DataError."""
     try:
-        text = text_of(read_user_file(path), latin=True)
+        text = decode_text(read_user_file(path), latin=True)
     except OSError as error:
         raise DataError(path, f"can't be read: {error.strerror}") from None
     except ValueError as error:
@@ -171,7 +171,7 @@ def _of_data(files: Sequence[Path], inputs: Inputs, option: str) -> Iterator[Pos
     chess = {"features": inputs.features, "king_buckets": list(inputs.king_buckets), "output_buckets": "single"}
     config = data_config(batch_size=_BATCH, chess=chess)
     try:
-        for batch, order in batches_in_order(Data(config, identify(files))):
+        for batch, order in read_in_file_order(Data(config, identify(files))):
             yield from itertools.islice(positions_of(batch, len(order)), 0, None, _APART)
     except OSError as error:
         raise ConfigError(f"{option}: {error.filename}: {error.strerror}") from None

@@ -105,6 +105,6 @@ def write_whole(path: Path, data: bytes, check: Callable[[Path], object] | None 
     """Writes a network's file completely or not at all (see `loader.files.whole_file`). Raises DataError if the file
     can't be written."""
     try:
-        whole_file.write_whole(path, data, check)
+        whole_file.write_atomically(path, data, check)
     except OSError as error:
         raise DataError(path, f"can't be written: {error.strerror}") from None

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from loader.files.whole_file import temporary
+from loader.files.whole_file import temporary_path
 from loader.stream.schema import BatchSchema
 from pool.checkpoint import tensor_file
 from pool.checkpoint.store import tensor_bytes
@@ -118,7 +118,7 @@ class ClicksTask:
         assert isinstance(model, Clicks)
         if model.numbers is not None:
             tensors |= {"numbers.mean": model.numbers.mean, "numbers.deviation": model.numbers.deviation}
-        beside = temporary(path)
+        beside = temporary_path(path)
         try:
             tensor_file.write(beside, tensor_bytes(tensors), about)
             beside.replace(path)

@@ -8,16 +8,16 @@ import pytest
 
 from loader.cli.main import main as loader
 from loader.errors import UsageError
-from loader.files.endings import output_ending
+from loader.files.endings import check_output_ending
 from pool.commands.main import main as pool
 
 
 def test_an_output_ends_as_its_content_does_or_has_no_ending() -> None:
-    assert output_ending(Path("a/b.TSV"), "tables", [".tsv", ".csv"]) == ".tsv"
-    assert output_ending(Path("a.b/c"), "tables", [".tsv"]) == ""
+    assert check_output_ending(Path("a/b.TSV"), "tables", [".tsv", ".csv"]) == ".tsv"
+    assert check_output_ending(Path("a.b/c"), "tables", [".tsv"]) == ""
     for name, suggested in (("x.xlsx", "x.tsv"), ("x.csv.gz", "x.csv.tsv")):
         with pytest.raises(UsageError, match=rf"tables end in .tsv, .txt or .csv, and .*; name it {suggested}"):
-            output_ending(Path(name), "tables", [".tsv", ".txt", ".csv"])
+            check_output_ending(Path(name), "tables", [".tsv", ".txt", ".csv"])
 
 
 @pytest.mark.parametrize(

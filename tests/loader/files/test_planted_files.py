@@ -14,7 +14,7 @@ from loader.errors import UsageError
 from loader.exit_codes import EXIT_USAGE
 from loader.files.delivery import deliver_new, is_delivered
 from loader.files.new_file import NewFile
-from loader.files.whole_file import write_whole
+from loader.files.whole_file import write_atomically
 from loader.files.work_file import UNFINISHED, WorkFile
 from tests.support.positions import encode, sample
 
@@ -91,7 +91,7 @@ def through_work(path: Path) -> None:
 
 
 def whole(path: Path) -> None:
-    write_whole(path, b"x")
+    write_atomically(path, b"x")
 
 
 @pytest.mark.parametrize("kind", ["file", "hard link"])

@@ -18,9 +18,9 @@ from loader.errors import DataError, InterruptedBySignalError, UsageError
 from loader.files import journal as journal_lines
 from loader.files import work_file
 from loader.files.delivery import APPENDED_AT, deliver_appended, deliver_new, is_delivered
-from loader.files.interruption import interruptible
+from loader.files.interruption import record_stop_signals
 from loader.files.new_file import NewFile
-from loader.files.work_file import UNFINISHED, WorkFile, part_of
+from loader.files.work_file import UNFINISHED, WorkFile, part_path
 from tests.support.failing_calls import SHORT_WRITE, failing_call
 
 SETTINGS = {"--seed": 1, "--book": None}
@@ -33,7 +33,7 @@ class Work:
 
     def __init__(self, folder: Path, *, synced_after: int | None = None) -> None:
         self.out = folder / "out"
-        self.part = part_of(self.out)
+        self.part = part_path(self.out)
         self.journal = folder / "out.part.journal"
         with WorkFile(self.out, SETTINGS, START) as work:
             self.ends = [(0, self.journal.stat().st_size)]
@@ -375,7 +375,7 @@ def test_any_system_call_may_fail_and_the_same_command_makes_it_good(
 def test_signals_are_recorded_and_what_is_ignored_stays_ignored() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with interruptible() as interruption:
+        with record_stop_signals() as interruption:
             signal.raise_signal(signal.SIGHUP)
             interruption.check()
             signal.raise_signal(signal.SIGTERM)

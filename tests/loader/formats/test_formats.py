@@ -21,7 +21,7 @@ from loader.chess.readers import open_readers
 from loader.errors import DataChangedError, DataError
 from loader.files.identity import DataFile, identify
 from loader.formats.format import Format
-from loader.formats.registry import built_in, find_format, format_by_name
+from loader.formats.registry import bundled_formats, load_format, resolve_format
 from loader.stream.config import DataConfig
 from loader.stream.data import Data, open_stream
 from loader.stream.interface import Cursor
@@ -52,18 +52,18 @@ def batches(config: DataConfig, files: list[Path], count: int) -> list[tuple[Sam
 
 
 def test_every_folder_beside_the_registry_is_a_format() -> None:
-    assert "binpack" in built_in()
-    for name in built_in():
-        assert format_by_name(name).FAMILY
+    assert "binpack" in bundled_formats()
+    for name in bundled_formats():
+        assert load_format(name).FAMILY
 
 
 def test_a_format_is_known_by_content_before_name(game_files: list[Path], tmp_path: Path) -> None:
     renamed = tmp_path / "games.dat"
     renamed.write_bytes(game_files[0].read_bytes())
-    assert find_format(renamed, setting="data.format") == "binpack"
+    assert resolve_format(renamed, setting="data.format") == "binpack"
     named = tmp_path / "empty.binpack"
     named.touch()
-    assert find_format(named, setting="data.format") == "binpack"
+    assert resolve_format(named, setting="data.format") == "binpack"
 
 
 @pytest.mark.parametrize("setting", ["--format", "data.format"])
@@ -71,22 +71,22 @@ def test_what_names_the_format_of_an_unclear_file_is_said(setting: str, game_fil
     other, packed = tmp_path / "other.dat", tmp_path / "other.dat.gz"
     other.write_bytes(b"other")
     with pytest.raises(DataError, match=rf"does not begin as any of the formats .*; {setting} says which it is"):
-        find_format(other, setting=setting)
-    assert find_format(other, setting=setting, name="svmlight") == "svmlight"
-    assert find_format(other, setting=setting, is_strict=False) == "binpack"
-    assert find_format(other, setting=setting, family="rows", is_strict=False) == "svmlight"
+        resolve_format(other, setting=setting)
+    assert resolve_format(other, setting=setting, name="svmlight") == "svmlight"
+    assert resolve_format(other, setting=setting, is_strict=False) == "binpack"
+    assert resolve_format(other, setting=setting, family="rows", is_strict=False) == "svmlight"
     packed.write_bytes(gzip.compress(b"other", mtime=0))
     with pytest.raises(DataError, match=rf"is compressed, .*; {setting} says which it is"):
-        find_format(packed, setting=setting)
+        resolve_format(packed, setting=setting)
     with pytest.raises(DataError, match="is in binpack, which holds records of chess, and those of rows are read"):
-        find_format(game_files[0], setting=setting, family="rows")
+        resolve_format(game_files[0], setting=setting, family="rows")
 
 
 def test_a_file_that_is_empty_or_missing_has_the_default_of_its_family(tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     for path in (tmp_path / "empty", tmp_path / "missing"):
-        assert find_format(path, setting="data.format") == "binpack"
-        assert find_format(path, setting="data.format", family="rows") == "svmlight"
+        assert resolve_format(path, setting="data.format") == "binpack"
+        assert resolve_format(path, setting="data.format", family="rows") == "svmlight"
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_a_format_of_another_family_is_refused(game_files: list[Path], monkeypat
 
 def test_a_module_in_the_current_folder_is_a_format(tmp_path: Path) -> None:
     (tmp_path / "my_own_format.py").write_text(Path(text_format.__file__).read_text())
-    code = "from loader.formats.registry import format_by_name; print(format_by_name('my_own_format').SUFFIXES)"
+    code = "from loader.formats.registry import load_format; print(load_format('my_own_format').SUFFIXES)"
     run = [sys.executable, "-P", "-c", code]
     done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout == "('.txt',)\n"
@@ -232,10 +232,10 @@ def test_files_of_several_formats_follow_one_another(text_files: list[Path], gam
     mixed = [game_files[0], text_files[1], game_files[2]]
 
     def named(_: DataConfig, file: DataFile, *__: str) -> Format:
-        return format_by_name(TEXT if file.path.suffix == ".txt" else "binpack")
+        return load_format(TEXT if file.path.suffix == ".txt" else "binpack")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("loader.formats.readers.format_of", named)
+        patch.setattr("loader.formats.readers.resolve_file_format", named)
         config = CONFIG.model_copy(update={"shuffle": False})
         known = batches(config, game_files[:3], 15)
         assert batches(config, mixed, 15) == known

@@ -14,7 +14,7 @@ from loader.cli.main import main
 from loader.errors import DataError
 from loader.exit_codes import EXIT_FAILED
 from loader.files.identity import identify
-from loader.formats.registry import built_in, format_by_name
+from loader.formats.registry import bundled_formats, load_format
 from loader.stream.data import open_stream
 from loader.stream.sources import data_config
 from tests.support.paths import SAMPLE
@@ -65,13 +65,13 @@ def test_a_command_names_what_decompresses(
             )
 
 
-@pytest.mark.parametrize("format", [None, *(name for name in built_in() if name != "npz")])
+@pytest.mark.parametrize("format", [None, *(name for name in bundled_formats() if name != "npz")])
 @pytest.mark.parametrize("program", UNREAD)
 def test_training_names_what_decompresses(program: str, format: str | None, tmp_path: Path) -> None:
     """Whatever the format is said to be."""
     path = tmp_path / "data.svm"
     path.write_bytes(UNREAD[program](SVM))
-    family = "rows" if format is None else format_by_name(format).FAMILY
+    family = "rows" if format is None else load_format(format).FAMILY
     own = {"chess": {"features": "chess768"}} if family == "chess" else {"rows": {"num_features": 8}}
     config = data_config(source=family, format=format, batch_size=4, **own)
     with pytest.raises(DataError, match=f"is compressed in a way .*`{program}`"):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from loader.cli.main import main
-from loader.formats.registry import find_format
+from loader.formats.registry import resolve_format
 from loader.rows.settings import RowsConfig
 from loader.stream.data import Data, open_stream
 from loader.stream.schema import SparseField
@@ -85,9 +85,9 @@ def test_a_format_of_another_family_is_refused(tmp_path: Path) -> None:
     path.write_bytes(FILES["plain"])
     with pytest.raises(ValueError, match=r"data\.format: 'binpack' holds records of chess, and data.source is rows"):
         Data(data_config(source="rows", format="binpack")).schema()
-    assert find_format(path, setting="data.format") == "svmlight"
+    assert resolve_format(path, setting="data.format") == "svmlight"
     (tmp_path / "rows.dat").write_bytes(FILES["qid"])
-    assert find_format(tmp_path / "rows.dat", setting="data.format") == "svmlight"
+    assert resolve_format(tmp_path / "rows.dat", setting="data.format") == "svmlight"
     empty = tmp_path / "empty"
     empty.touch()
     with pytest.raises(ValueError, match="there is nothing to read"):

@@ -19,7 +19,7 @@ from loader.cli.main import main
 from loader.errors import DataError
 from loader.files.identity import identify
 from loader.rows.formats.parquet.file import inspect
-from loader.rows.spellings import Spellings, bare_form, spelling_of
+from loader.rows.spellings import Spellings, classify_spelling, normalize_text
 from loader.stream.data import Data, open_stream
 from loader.stream.slots import read_batches
 from loader.stream.sources import data_config
@@ -75,15 +75,15 @@ def hashes(*texts: str) -> list[list[int]]:
 
 @pytest.mark.parametrize("spelling", SPELLED)
 def test_spellings_have_names(spelling: str) -> None:
-    assert {spelling_of(text) for text in SPELLED[spelling]} == {spelling}
+    assert {classify_spelling(text) for text in SPELLED[spelling]} == {spelling}
 
 
 @given(st.integers(), st.sampled_from(["{}", "{}.0", " {}", "{} ", "{}.000"]))
 def test_spellings_of_an_integer_have_one_bare_form(number: int, spelling: str) -> None:
-    assert bare_form(spelling.format(number)) == str(number)
-    assert bare_form(spelling.format(f"{number:+021}")) == str(number)
-    assert bare_form(f"{number:,}") == str(number)
-    assert bare_form(f"{number}.5") != str(number)
+    assert normalize_text(spelling.format(number)) == str(number)
+    assert normalize_text(spelling.format(f"{number:+021}")) == str(number)
+    assert normalize_text(f"{number:,}") == str(number)
+    assert normalize_text(f"{number}.5") != str(number)
 
 
 @given(st.text(), st.text())
@@ -91,7 +91,7 @@ def test_other_texts_are_told_apart(first: str, second: str) -> None:
     counted = Spellings()
     counted.add({first: 2, second: 3} if first != second else {first: 5})
     assert sum(counted.counts.values()) == 5
-    assert counted.pairs == (first != second and bare_form(first) == bare_form(second))
+    assert counted.pairs == (first != second and normalize_text(first) == normalize_text(second))
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv.gz", "a.parquet"])

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from loader.chess.positions.entry import Entry
-from loader.formats.registry import built_in, find_format, format_by_name
+from loader.formats.registry import bundled_formats, load_format, resolve_format
 from loader.rows import blocks
 from loader.stream.config import DataConfig
 from loader.stream.data import Data, open_stream
@@ -170,15 +170,15 @@ def digests(stream: Any, count: int) -> list[str]:
 
 
 def test_every_format_is_a_subject() -> None:
-    assert {name.partition(",")[0] for name in SUBJECTS} >= set(built_in())
+    assert {name.partition(",")[0] for name in SUBJECTS} >= set(bundled_formats())
 
 
 def test_a_file_is_known_by_its_content_or_name(subject: Subject) -> None:
     if not subject.format:
         return
-    assert subject.config.source == format_by_name(subject.format).FAMILY
+    assert subject.config.source == load_format(subject.format).FAMILY
     for path in subject.paths:
-        assert find_format(path, setting="data.format") == subject.format
+        assert resolve_format(path, setting="data.format") == subject.format
 
 
 @pytest.mark.parametrize("shuffle", [True, False])

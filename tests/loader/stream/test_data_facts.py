@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loader.stream.data_facts import DataFact, fact_lines
+from loader.stream.data_facts import DataFact, format_facts
 
 
 def test_facts_of_one_topic_stand_together_and_equal_ones_once() -> None:
@@ -12,10 +12,10 @@ def test_facts_of_one_topic_stand_together_and_equal_ones_once() -> None:
         DataFact("score unit", "centipawns"),
         DataFact("score unit", "internal units"),
     ]
-    assert list(fact_lines(facts)) == [
+    assert list(format_facts(facts)) == [
         "how your data was read:",
         "  score unit  centipawns",
         "              internal units",
         "  ids         all integers",
     ]
-    assert not list(fact_lines([]))
+    assert not list(format_facts([]))

@@ -16,10 +16,10 @@ from loader.stream.config import DataConfig
 from loader.stream.data import Data
 from loader.stream.interface import Cursor, Filled
 from loader.stream.schema import BatchSchema, DenseField, SparseField
-from loader.stream.sequential import batches_in_order
+from loader.stream.sequential import read_in_file_order
 from loader.stream.slots import Slot, write_batch
 from loader.stream.source import Source
-from loader.stream.sources import data_class, data_config
+from loader.stream.sources import data_config, source_config_class
 from tests.loader.conftest import ENTRIES
 from tests.support.looked_into import dump
 
@@ -34,11 +34,13 @@ def scored(file: Path) -> list[tuple[str, int]]:
 
 @pytest.mark.parametrize("batch_size", [100, 1, 5000])
 def test_chess_positions_come_in_their_order(batch_size: int, game_files: list[Path]) -> None:
-    config = data_class("chess", DataConfig).model_validate({"batch_size": batch_size, "chess": {"features": FEATURES}})
+    config = source_config_class("chess", DataConfig).model_validate(
+        {"batch_size": batch_size, "chess": {"features": FEATURES}}
+    )
     files = game_files[1:]
     expected = [position for file in files for position in scored(file)]
     found = []
-    for batch, order in batches_in_order(Data(config, identify(files))):
+    for batch, order in read_in_file_order(Data(config, identify(files))):
         view = batch.sparse["features"]
         buckets = (batch.dense["piece_count"].astype(int) - 1) // 4
         assert np.array_equal(np.repeat(np.arange(8), np.diff(batch.bucket_offsets)), buckets)
@@ -113,7 +115,7 @@ class NumberStream:
 def test_samples_of_one_bucket_come_in_whole_batches_and_a_rest(batch_size: int, sizes: list[int]) -> None:
     config = DataConfig(source=f"{__name__}:Numbers", batch_size=batch_size)
     numbers, found = [], []
-    for batch, order in batches_in_order(Data(config)):
+    for batch, order in read_in_file_order(Data(config)):
         assert order.tolist() == list(range(len(order)))
         view = batch.sparse["features"]
         assert view.values is not None
@@ -130,6 +132,6 @@ def test_a_pass_ends_with_its_last_sample_though_chunks_without_any_follow(batch
     rows = {"num_features": 10, "label": "real"}
     config = data_config(source="rows", batch_size=batch_size, window_chunks=1, rows=rows)
     data = Data(config, identify(sorted(tmp_path.iterdir())))
-    numbers = [batch.dense["label"][np.argsort(order)].tolist() for batch, order in batches_in_order(data)]
+    numbers = [batch.dense["label"][np.argsort(order)].tolist() for batch, order in read_in_file_order(data)]
     assert sum(numbers, []) == list(range(10))  # noqa: RUF017 (few)
     assert [len(batch) for batch in numbers[:-1]] == [batch_size] * (len(numbers) - 1)

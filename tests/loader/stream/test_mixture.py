@@ -16,8 +16,8 @@ from loader.files.identity import DataFile, identify
 from loader.stream.config import DataConfig
 from loader.stream.data import Data, open_stream
 from loader.stream.interface import Cursor, Filled
-from loader.stream.mixture_entries import train_files
-from loader.stream.mixture_files import find_entries, with_entries
+from loader.stream.mixture_entries import parse_train_files
+from loader.stream.mixture_files import apply_entry_settings, find_entry_files
 from loader.stream.schema import SparseBatch
 from loader.stream.slots import allocate_slots
 from loader.stream.sources import data_config
@@ -30,8 +30,8 @@ SEED = 5
 
 def mixed(*entries: tuple[Any, float]) -> tuple[DataFile, ...]:
     given = [{"files": [str(path) for path in np.atleast_1d(files)], "share": share} for files, share in entries]
-    paths, components = find_entries(train_files(given), "data.train")
-    return with_entries(identify(paths), components, "data.train")
+    paths, components = find_entry_files(parse_train_files(given), "data.train")
+    return apply_entry_settings(identify(paths), components, "data.train")
 
 
 @pytest.fixture(scope="module")
@@ -137,10 +137,10 @@ def test_repeated_chunks_draw_other_samples_each_time(game_files: list[Path]) ->
 
 
 def test_names_without_shares_mean_what_they_meant(game_files: list[Path]) -> None:
-    plain, entries = find_entries(train_files([str(path) for path in game_files]), "data.train")
+    plain, entries = find_entry_files(parse_train_files([str(path) for path in game_files]), "data.train")
     assert plain == game_files
-    assert with_entries(identify(plain), entries, "") == identify(game_files)
-    assert [h for _, h in batches(CONFIG, with_entries(identify(plain), entries, ""), 30)] == [
+    assert apply_entry_settings(identify(plain), entries, "") == identify(game_files)
+    assert [h for _, h in batches(CONFIG, apply_entry_settings(identify(plain), entries, ""), 30)] == [
         h for _, h in batches(CONFIG, identify(game_files), 30)
     ]
 

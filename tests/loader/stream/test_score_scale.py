@@ -19,8 +19,8 @@ from loader.chess.filters import FilterConfig
 from loader.files.identity import DataFile, identify
 from loader.stream.config import DataConfig
 from loader.stream.data import Data, open_stream
-from loader.stream.mixture_entries import train_files, validation_files
-from loader.stream.mixture_files import find_entries, with_entries
+from loader.stream.mixture_entries import parse_train_files, parse_validation_files
+from loader.stream.mixture_files import apply_entry_settings, find_entry_files
 from loader.stream.schema import SparseBatch
 from loader.stream.slots import allocate_slots
 from loader.stream.sources import data_config
@@ -101,8 +101,8 @@ def test_a_scale_of_one_changes_nothing_and_a_share_and_a_scale_go_together(file
         {"files": str(files["games.binpack"]), "share": 1},
         {"files": [str(files["p.bf"])], "share": 3, "score_scale": 0.5},
     ]
-    paths, known = find_entries(train_files(entries), "data.train")
-    found = with_entries(identify(paths), known, "data.train")
+    paths, known = find_entry_files(parse_train_files(entries), "data.train")
+    found = apply_entry_settings(identify(paths), known, "data.train")
     assert [(file.component.share, file.score_scale) for file in found if file.component] == [(1, 1.0), (3, 0.5)]
     assert len(scores(CONFIG, found)) == 512
 
@@ -120,42 +120,42 @@ def test_a_scale_of_one_changes_nothing_and_a_share_and_a_scale_go_together(file
     ],
 )
 def test_an_entry_that_can_not_be_read_is_named(given_entries: list[object], complaint: str) -> None:
-    for parse in (train_files, validation_files):
+    for parse in (parse_train_files, parse_validation_files):
         with pytest.raises(ValueError, match=complaint):
             parse(given_entries)
 
 
 def test_shares_are_of_all_entries_and_of_training_only() -> None:
     with pytest.raises(ValueError, match="entry 2: share is missing, and other entries have one"):
-        train_files([{"files": "a", "share": 1}, {"files": "b", "score_scale": 2.0}])
+        parse_train_files([{"files": "a", "share": 1}, {"files": "b", "score_scale": 2.0}])
     with pytest.raises(ValueError, match="entry 1: unknown key share; allowed here: files, score_scale"):
-        validation_files([{"files": "a", "share": 1}])
+        parse_validation_files([{"files": "a", "share": 1}])
 
 
 def test_a_file_has_one_scale(files: dict[str, Path], tmp_path: Path) -> None:
     name = str(files["p.bf"])
     with pytest.raises(ValueError, match="is in entry 1 and entry 2: a file has one score_scale"):
-        find_entries(train_files([name, {"files": name, "score_scale": 2.0}]), "data.train")
-    assert len(find_entries(train_files([name, {"files": name}]), "data.train")[0]) == 2
+        find_entry_files(parse_train_files([name, {"files": name, "score_scale": 2.0}]), "data.train")
+    assert len(find_entry_files(parse_train_files([name, {"files": name}]), "data.train")[0]) == 2
     with pytest.raises(ValueError, match="is in entry 1 and entry 2: a file has one score_unit"):
-        find_entries(train_files([name, {"files": name, "score_unit": "internal units"}]), "data.train")
+        find_entry_files(parse_train_files([name, {"files": name, "score_unit": "internal units"}]), "data.train")
     other = tmp_path / "p.bf"
     other.hardlink_to(name)
-    paths, known = find_entries(train_files([name, {"files": str(other), "score_scale": 2.0}]), "data.train")
+    paths, known = find_entry_files(parse_train_files([name, {"files": str(other), "score_scale": 2.0}]), "data.train")
     with pytest.raises(ValueError, match=f"is in entry 1 and entry 2: a file has one score_scale: it is {name}, too"):
-        with_entries(identify(paths), known, "data.train")
+        apply_entry_settings(identify(paths), known, "data.train")
 
 
 def test_an_entry_states_the_unit_of_its_scores(files: dict[str, Path]) -> None:
     path = files["games.binpack"]
-    paths, known = find_entries(train_files([{"files": str(path), "score_unit": "centipawns"}]), "data.train")
-    (file,) = with_entries(identify(paths), known, "data.train")
+    paths, known = find_entry_files(parse_train_files([{"files": str(path), "score_unit": "centipawns"}]), "data.train")
+    (file,) = apply_entry_settings(identify(paths), known, "data.train")
     assert Data(CONFIG).score_unit(file) == "centipawns"
     assert scores(CONFIG, [file]).tolist() == scores(CONFIG, identify([path])).tolist()
     (fact,) = (fact for fact in Data.from_paths(CONFIG, [file]).describe() if fact.topic == "score unit")
     assert fact.text == f"centipawns (binpack: {path.name})"
     with pytest.raises(ValueError, match="entry 1: score_unit: input should be 'centipawns' or 'internal units'"):
-        train_files([{"files": "a", "score_unit": "pawns"}])
+        parse_train_files([{"files": "a", "score_unit": "pawns"}])
 
 
 def test_samples_without_scores_can_not_be_scaled(tmp_path: Path) -> None:

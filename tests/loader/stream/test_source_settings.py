@@ -11,7 +11,7 @@ from loader.section import Effect, Section
 from loader.stream.config import DataConfig
 from loader.stream.data import Data
 from loader.stream.schema import BatchSchema, DenseField
-from loader.stream.sources import data_class, data_config
+from loader.stream.sources import data_config, source_config_class
 from loader.stream.synthetic import SyntheticSource
 
 
@@ -53,7 +53,7 @@ def test_a_source_reads_its_section_under_the_name_of_its_module() -> None:
 
 
 def test_a_source_without_settings_adds_nothing() -> None:
-    assert data_class(f"{HERE}:BareSource", DataConfig) is DataConfig
+    assert source_config_class(f"{HERE}:BareSource", DataConfig) is DataConfig
     assert data_config(source=f"{HERE}:BareSource").settings is None
 
 

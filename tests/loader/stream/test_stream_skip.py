@@ -14,7 +14,7 @@ from loader.chess.settings import ChessConfig
 from loader.errors import DataError
 from loader.stream.data import open_stream
 from loader.stream.interface import Cursor, Filled
-from loader.stream.left_out import LeftOut
+from loader.stream.skipped_data import SkippedData
 from loader.stream.slots import allocate_slots, read_batches
 from loader.stream.sources import data_config
 from tests.loader.stream.test_stream import run
@@ -59,7 +59,7 @@ def without_damage(files: Sequence[Path], folder: Path) -> list[Path]:
     return repaired
 
 
-def places(skipped: Sequence[LeftOut]) -> list[tuple[str, int | None]]:
+def places(skipped: Sequence[SkippedData]) -> list[tuple[str, int | None]]:
     return [(error.file, error.offset) for error in skipped]
 
 
@@ -104,7 +104,7 @@ def test_damage_is_told_in_stream_order_before_the_first_batch_behind_it(bad_fil
     with closing(open_stream(SETTINGS["in file order"], bad_files, seed=1)) as stream:
         slots = allocate_slots(stream.schema, 1)
         stream.attach(slots)
-        told: list[LeftOut] = []
+        told: list[SkippedData] = []
         for batch in read_batches(stream, 40, slots):
             told += stream.skipped()
             entries = (batch.number + 1) * 50

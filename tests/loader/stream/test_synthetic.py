@@ -13,7 +13,7 @@ from loader.files.paths import find_files
 from loader.stream.data import Data, open_stream
 from loader.stream.interface import Cursor
 from loader.stream.slots import allocate_slots, read_batches
-from loader.stream.sources import data_config, source_by_name
+from loader.stream.sources import create_source, data_config
 from loader.stream.synthetic import hidden_weights
 from tests.loader.stream.batch_contents import digest
 
@@ -128,8 +128,8 @@ def test_samples_for_validations_are_of_the_same_kind_and_others() -> None:
     view = validated.sparse["features"]
     weights = hidden_weights(view.features[: view.offsets[1]].astype(np.int64))
     assert validated.dense["target"][0] == np.float32(weights.sum())
-    assert source_by_name("synthetic").can_generate
-    assert not source_by_name("chess").can_generate
+    assert create_source("synthetic").can_generate
+    assert not create_source("chess").can_generate
 
 
 def test_rows_for_validations_are_of_the_same_model_and_others() -> None:

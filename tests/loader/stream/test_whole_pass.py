@@ -18,9 +18,9 @@ from loader.stream.config import DataConfig
 from loader.stream.data import Data
 from loader.stream.interface import Cursor, Filled
 from loader.stream.schema import SparseBatch
+from loader.stream.single_pass import SinglePass
 from loader.stream.slots import Slot, allocate_slots
 from loader.stream.sources import data_config
-from loader.stream.whole_pass import WholePass
 from tests.support.paths import SAMPLE
 
 ROWS = 337
@@ -45,7 +45,7 @@ def config(batch_size: int, **keys: Any) -> DataConfig:
     return data_config(**{"source": "rows", "batch_size": batch_size, "window_chunks": 1, "rows": rows, **keys})
 
 
-def taken(stream: WholePass, slots: list[Slot], count: int) -> list[tuple[Filled, SparseBatch]]:
+def taken(stream: SinglePass, slots: list[Slot], count: int) -> list[tuple[Filled, SparseBatch]]:
     """The next batches, each copied before its slot is given again."""
     poll = select.poll()
     poll.register(stream.fileno(), select.POLLIN)
@@ -73,7 +73,7 @@ def test_every_row_comes_once_wherever_the_pass_is_entered(
     paths: list[Path], batch_size: int, entered: int, slots: int
 ) -> None:
     batches = -(-ROWS // batch_size)
-    with closing(WholePass(Data.from_paths(config(batch_size), paths, 3, validation=True), ROWS)) as stream:  # type: ignore[arg-type]
+    with closing(SinglePass(Data.from_paths(config(batch_size), paths, 3, validation=True), ROWS)) as stream:  # type: ignore[arg-type]
         memory = allocate_slots(stream.schema, slots)
         stream.attach(memory)
         stream.seek(Cursor())
@@ -92,7 +92,7 @@ def test_every_row_comes_once_wherever_the_pass_is_entered(
 
 
 def test_a_seek_takes_back_the_slot_for_what_is_left(paths: list[Path]) -> None:
-    with closing(WholePass(Data.from_paths(config(200), paths, 3, validation=True), ROWS)) as stream:  # type: ignore[arg-type]
+    with closing(SinglePass(Data.from_paths(config(200), paths, 3, validation=True), ROWS)) as stream:  # type: ignore[arg-type]
         memory = allocate_slots(stream.schema, 2)
         stream.attach(memory)
         for _ in range(20):
@@ -123,7 +123,7 @@ def test_a_share_of_the_rows_is_what_an_endless_stream_of_it_begins_with(paths: 
     assert again == expected[0]  # of the next pass
     assert len(set(expected)) == count
     with closing(
-        WholePass(Data.from_paths(config(count + 1, validation_share=share), paths, 3, validation=True), count)
+        SinglePass(Data.from_paths(config(count + 1, validation_share=share), paths, 3, validation=True), count)
     ) as stream:  # type: ignore[arg-type]
         memory = allocate_slots(stream.schema, 1)
         stream.attach(memory)
@@ -146,7 +146,7 @@ def test_positions_that_pass_the_filters_come_once_in_batches_of_any_size() -> N
     sums = []
     for batch_size in (1000, 2048, count):
         sized = used.model_copy(update={"batch_size": batch_size})
-        with closing(WholePass(Data.from_paths(sized, files, 5, validation=True), count)) as stream:  # type: ignore[arg-type]
+        with closing(SinglePass(Data.from_paths(sized, files, 5, validation=True), count)) as stream:  # type: ignore[arg-type]
             memory = allocate_slots(stream.schema, 2)
             stream.attach(memory)
             stream.seek(Cursor())

@@ -17,7 +17,7 @@ from torch import nn
 from loader.files.identity import identify
 from loader.stream.data import Data
 from loader.stream.interface import Cursor
-from loader.stream.sequential import batches_in_order
+from loader.stream.sequential import read_in_file_order
 from pool.analysis.predict import Predictor, predict_file
 from pool.checkpoint import store
 from pool.checkpoint.state import FOLDER, OptimizerNumbers
@@ -81,7 +81,7 @@ def test_positions_get_the_networks_output_in_their_order_also_as_a_command(game
     found = load_trained(checkpoint, None)
     expected = np.full(len(scores), np.nan, np.float32)
     config = parse_config({**NNUE, "data": {"batch_size": 1000}}, "test").data
-    for batch, order in batches_in_order(Data(config, identify([game]), 42)):  # one batch: another order within
+    for batch, order in read_in_file_order(Data(config, identify([game]), 42)):  # one batch: another order within
         with torch.no_grad():
             expected[order] = found.model(TensorBatch.from_numpy(batch)).numpy() * 600
     np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-3)

@@ -16,7 +16,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from loader.files.whole_file import temporary
+from loader.files.whole_file import temporary_path
 from loader.stream.interface import Cursor
 from pool.checkpoint import store
 from pool.checkpoint.folder import checkpoints, newest_good, remove_old
@@ -277,7 +277,7 @@ def test_the_writer_works_in_the_background_and_says_how_it_ended(
         return its_save(folder, checkpoint)
 
     monkeypatch.setattr(store, "save", slow_save)
-    temporary(tmp_path / "step-000000001").mkdir()
+    temporary_path(tmp_path / "step-000000001").mkdir()
     writer = CheckpointWriter(tmp_path, keep=1)
     assert not temporaries(tmp_path)
     state = example(1)

@@ -22,7 +22,7 @@ from pool.errors import CheckpointError, ConfigError
 from pool.exchange.tensors import torch_dtype
 from pool.optim.buckets import BucketOptimizers
 from pool.planner import planner
-from pool.planner.trial import try_state
+from pool.planner.trial import try_saved_state
 from pool.process.plan_result import Accepted
 from pool.protocol.identity import PLANNER, Peer
 from pool.supervisor.prepare.resume import compare_model, compare_numerics, compare_optimizer, resume_point, saved_state
@@ -83,7 +83,7 @@ def resume(genuine: Genuine, checkpoint: Path) -> None:
     assert (found.good, found.damaged) == (checkpoint, ())
     resume_point(config, checkpoint, ())
     plan = run.planned.plan
-    try_state(config, [plan], checkpoint)
+    try_saved_state(config, [plan], checkpoint)
     saved = saved_state(checkpoint)
     folder = RunFolder(
         config.model_copy(update={"run": config.run.model_copy(update={"dir": str(checkpoint.parents[1])})}),

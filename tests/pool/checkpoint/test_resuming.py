@@ -17,7 +17,7 @@ from pydantic.fields import FieldInfo
 
 from loader.exit_codes import EXIT_DATA
 from loader.files.identity import identify
-from loader.section import Effect, alternatives
+from loader.section import Effect, union_types
 from loader.stream.interface import Cursor
 from pool.checkpoint import store
 from pool.checkpoint.state import OptimizerNumbers, describe_files
@@ -117,12 +117,12 @@ def another(key: str, value: Any, field: FieldInfo) -> Any:
     """A value that the key may have, and that is not this one."""
     if key in CHOSEN:
         return CHOSEN[key]
-    for kind in alternatives(field.annotation):
+    for kind in union_types(field.annotation):
         if get_origin(kind) is Literal:
             return next(choice for choice in get_args(kind) if choice != value)
     if isinstance(value, bool):
         return not value
-    if value is None and int in alternatives(field.annotation):
+    if value is None and int in union_types(field.annotation):
         return 5
     if isinstance(value, float):
         return value + 0.25

@@ -15,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic.fields import FieldInfo
 
-from loader.section import alternatives
+from loader.section import union_types
 from loader.stream.interface import Cursor
 from pool.checkpoint.state import OPTIMIZER, WEIGHTS, OptimizerNumbers, SavedState, encode_state, read_state
 from pool.checkpoint.tensor_file import FileSums
@@ -186,7 +186,7 @@ def numeric_keys() -> list[tuple[str, str, FieldInfo]]:
         (task, key, field)
         for task in TASKS
         for key, field in walk(config_class(task))
-        if {int, float} & set(alternatives(field.annotation))
+        if {int, float} & set(union_types(field.annotation))
         and (task == "stockfish" or not key.startswith(("model.", "loss.")))
     ]
 
@@ -204,7 +204,7 @@ def bounds(field: FieldInfo) -> tuple[float | None, float | None]:
 
     def beside(limit: Any, side: int) -> float:
         """The next number that is not the limit."""
-        return limit + side if int in alternatives(field.annotation) else math.nextafter(limit, side * math.inf)
+        return limit + side if int in union_types(field.annotation) else math.nextafter(limit, side * math.inf)
 
     of_kinds = [entry for kind in get_args(field.annotation) for entry in getattr(kind, "__metadata__", ())]
     for entry in (*field.metadata, *of_kinds):
@@ -221,7 +221,7 @@ def test_every_numeric_key_has_both_limits(task: str, key: str, field: FieldInfo
     assert low is not None, f"{key} has no ge or gt"
     assert high is not None, f"{key} has no le or lt"
     assert low <= high, task
-    if int in alternatives(field.annotation):
+    if int in union_types(field.annotation):
         assert -MAX_INT <= low <= high < MAX_INT
 
 
@@ -279,7 +279,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "train.average.every": {"train.average.kind": "ema"},
     "schedule.plateau.cooldown": {"schedule.plateau.patience": 1},
 }
-INTEGERS = [(task, key, field) for task, key, field in NUMERIC if int in alternatives(field.annotation)]
+INTEGERS = [(task, key, field) for task, key, field in NUMERIC if int in union_types(field.annotation)]
 
 
 @pytest.mark.parametrize(("task", "key", "field"), INTEGERS, ids=[f"{task}:{key}" for task, key, _ in INTEGERS])
@@ -308,7 +308,7 @@ def test_the_largest_run_can_be_reported_and_shown() -> None:
     largest = {
         key: bounds(field)[1]
         for key, field in walk(config_class("stockfish"))
-        if {int} & set(alternatives(field.annotation))
+        if {int} & set(union_types(field.annotation))
     }
     steps, per_step, batch = (largest[f"{key}"] for key in ("train.steps", "train.batches_per_step", "data.batch_size"))
     assert steps is not None
@@ -343,5 +343,5 @@ def test_choices_are_no_numbers() -> None:
     """`NUMERIC` would miss a Literal of numbers."""
     for task in TASKS:
         for _, field in walk(config_class(task)):
-            for kind in alternatives(field.annotation):
+            for kind in union_types(field.annotation):
                 assert get_origin(kind) is not Literal or all(isinstance(choice, str) for choice in get_args(kind))

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import torch
 
-from loader.files.whole_file import temporary
+from loader.files.whole_file import temporary_path
 from pool.coordinator.first_steps import FirstStepsRecord
 from pool.run_folder.first_steps import FILE, STEPS, read_first_steps
 
 
 def test_what_a_killed_coordinator_left_is_removed_and_written_anew(tmp_path: Path) -> None:
-    left, others = temporary(tmp_path / FILE), temporary(tmp_path / "status.json")
+    left, others = temporary_path(tmp_path / FILE), temporary_path(tmp_path / "status.json")
     for path in (left, others):
         path.write_text("half of it")
     record = FirstStepsRecord(tmp_path, {"run": 1}, lambda: {"weight": torch.arange(4.0)})

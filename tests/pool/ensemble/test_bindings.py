@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from pool.ensemble.bindings import Bindings
 from pool.exchange.tensors import replace_tensors, trained_parameters, untrained_tensors
-from pool.task.attributes import attributes
+from pool.task.attributes import find_attributes
 
 
 class Net(nn.Module):
@@ -96,7 +96,7 @@ def test_a_batch_leaves_its_buffers_in_the_tensors_that_the_run_knows(change: st
         [each.detach() for _, each in untrained_tensors(model)],
     )
     task = Holder()
-    bindings = Bindings(model, attributes(cast(Any, task), model))
+    bindings = Bindings(model, find_attributes(cast(Any, task), model))
     for count in (1, 2):
         BROUGHT_BACK[change](model, task)
         assert bindings.settle(memory) == ""
@@ -200,7 +200,7 @@ NAMED: dict[str, tuple[Change, str]] = {
 def test_what_would_stay_in_one_process_is_named(change: str) -> None:
     model, task = Net(), Holder()
     memory = [each.detach() for _, each in untrained_tensors(model)]
-    bindings = Bindings(model, attributes(cast(Any, task), model))
+    bindings = Bindings(model, find_attributes(cast(Any, task), model))
     change_it, complaint = NAMED[change]
     change_it(model, task)
     assert complaint in bindings.settle(memory)

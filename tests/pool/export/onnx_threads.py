@@ -17,7 +17,7 @@ import numpy.typing as npt
 from loader.files.identity import identify
 from loader.rows.readers import without_labels
 from loader.stream.data import Data
-from loader.stream.sequential import batches_in_order
+from loader.stream.sequential import read_in_file_order
 from pool.commands.main import main
 from pool.config.load import parse_config
 from pool.export.onnx import TOLERANCE, inputs_of
@@ -33,7 +33,7 @@ def check_threads(folder: Path, kind: str, rows: int, threads: Sequence[int], ca
     assert main(["predict", str(folder / "run"), "--data", str(data), "-o", str(folder / "right.tsv")]) == 0
     expected = np.loadtxt(folder / "right.tsv")
     tree["data"]["batch_size"] = rows
-    ((batch, order),) = batches_in_order(Data(without_labels(parse_config(tree, "test").data), identify([data]), 42))
+    ((batch, order),) = read_in_file_order(Data(without_labels(parse_config(tree, "test").data), identify([data]), 42))
     inputs = {name: tensor.numpy() for name, tensor in inputs_of(batch).items() if name != "label"}
     for number, session in sessions.items():
         for call in range(calls):

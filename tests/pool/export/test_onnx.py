@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from loader.files.identity import identify
 from loader.rows.readers import without_labels
 from loader.stream.data import Data
-from loader.stream.sequential import batches_in_order
+from loader.stream.sequential import read_in_file_order
 from pool.commands.main import main
 from pool.config.load import parse_config
 from pool.export.onnx import TOLERANCE, inputs_of, random_batch
@@ -86,7 +86,7 @@ def computed(model: Path, tree: dict[str, Any], data: Path) -> npt.NDArray[Any]:
     wanted = [value.name for value in session.get_inputs()]
     config = without_labels(parse_config(tree, "test").data)
     found = []
-    for batch, order in batches_in_order(Data(config, identify([data]), 42)):
+    for batch, order in read_in_file_order(Data(config, identify([data]), 42)):
         inputs = inputs_of(batch)
         (numbers,) = session.run(None, {name: inputs[name].numpy() for name in wanted})
         own = np.empty_like(numbers)

@@ -100,7 +100,7 @@ def test_a_task_with_metrics_must_be_able_to_validate(monkeypatch: pytest.Monkey
     with pytest.raises(ConfigError, match=r"Half.validate is missing: a task with metrics must have validate\(model"):
         factory.make_task("tests.support.toy", toy.ModelConfig(), toy.LossConfig())
     plain = ToyTask(toy.ModelConfig(), toy.LossConfig())
-    assert factory.metrics_of(plain, SCHEMA) == {}
+    assert factory.task_metrics(plain, SCHEMA) == {}
 
 
 # --- a worker's part ---

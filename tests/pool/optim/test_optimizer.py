@@ -20,7 +20,7 @@ from pool.kernels.reduction import Addend
 from pool.optim.buckets import BucketOptimizers
 from pool.optim.elementwise import ELEMENTWISE
 from pool.optim.native import NativeOptimizer
-from pool.planner.trial import state_nbytes
+from pool.planner.trial import snapshot_nbytes
 from tests.support.schedules import rates, scheduled
 
 
@@ -139,7 +139,7 @@ def test_row_wise_state_has_a_number_for_each_row_of_a_table_and_room_for_it_is_
         assert tensors["table/sum"].shape == (200, 1)
         assert tensors["bias/sum"].shape == BIAS
         used = sum(tensor.nbytes for tensor in (*parameters, *tensors.values()))
-        assert used < state_nbytes(config, [plan]) < used + (32 << 10)
+        assert used < snapshot_nbytes(config, [plan]) < used + (32 << 10)
 
 
 def test_numbers_of_our_optimizers_can_be_overridden() -> None:

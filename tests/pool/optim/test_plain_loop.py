@@ -19,8 +19,8 @@ from pool.config.tree import Config
 from pool.errors import ConfigError
 from pool.exchange.plan import Plan, TensorSpec
 from pool.optim.buckets import BucketOptimizers
-from pool.planner.planner import plan_of
-from pool.planner.trial import state_nbytes
+from pool.planner.planner import plan_member
+from pool.planner.trial import snapshot_nbytes
 
 SHAPES = {"table.weight": (40, 16), "bias": (16,), "scale": (1,), "deep.weight": (7, 30), "deep.bias": (7,)}
 STEPS, RESUMED = 12, 7
@@ -133,7 +133,7 @@ def config_of(name: str, bucket_mb: float) -> Config:
 
 def planned(config: Config) -> Plan:
     specs = [TensorSpec(name, shape, "float32", 4) for name, shape in SHAPES.items()]
-    return plan_of(config, specs, [])
+    return plan_member(config, specs, [])
 
 
 def first_weights() -> list[nn.Parameter]:
@@ -188,13 +188,13 @@ def test_an_optimizer_has_the_bits_of_a_plain_loop_or_is_refused_by_name(name: s
     config = config_of(name, bucket_mb)
     if name in REFUSED:
         with pytest.raises(ConfigError) as refusal:
-            state_nbytes(config, [planned(config)])
+            snapshot_nbytes(config, [planned(config)])
         assert name in str(refusal.value)
         assert REFUSED[name] in str(refusal.value)
         return
     plan = planned(config)
     assert (len(plan.buckets) == 1) == (bucket_mb == DEFAULT or name in IN_ONE_BUCKET)
-    assert state_nbytes(config, [plan]) > 0
+    assert snapshot_nbytes(config, [plan]) > 0
     plain = in_a_plain_loop(name)
     assert equal(in_buckets(config, plan), plain)
     assert equal(in_buckets(config, plan, RESUMED), plain)

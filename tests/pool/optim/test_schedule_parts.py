@@ -98,7 +98,7 @@ def test_a_state_that_can_not_be_its_own_is_refused(change: dict[str, Any], comp
 def plan_with(parts: list[dict[str, Any]], **train: Any) -> int:
     tree = {"task": "tests.support.toy", "schedule": {"parts": parts}, "train": train}
     config = parse_config(tree, "test")
-    return trial.state_nbytes(config, [build_plan([TensorSpec("w", (3,), "float32", 4)], [], [1])])
+    return trial.snapshot_nbytes(config, [build_plan([TensorSpec("w", (3,), "float32", 4)], [], [1])])
 
 
 ODD = "tests.support.tasks.odd_models.EndingSchedule"  # fails at its 7th step

@@ -21,8 +21,8 @@ from pool.config.tree import Config
 from pool.errors import ConfigError
 from pool.exchange.plan import TensorSpec, build_plan
 from pool.optim.buckets import BucketOptimizers
-from pool.planner.rates import rates_of
-from pool.planner.trial import one_optimizer
+from pool.planner.rates import summarize_rates
+from pool.planner.trial import single_bucket_optimizer
 from pool.stages.recipe import is_recipe
 from tests.support.runs import TOY, check, run_well
 from tests.support.schedules import rates
@@ -57,7 +57,7 @@ def config(schedule: dict[str, Any], steps: int) -> Config:
 
 
 def optimizers(schedule: dict[str, Any], steps: int) -> BucketOptimizers:
-    made = one_optimizer(config(schedule, steps), PLAN)
+    made = single_bucket_optimizer(config(schedule, steps), PLAN)
     made.parameters[0][0].grad = made.parameters[0][0].detach().clone()
     return made
 
@@ -109,8 +109,8 @@ def test_bundled_schedules_end_with_the_same_rate_in_a_longer_run(name: str) -> 
     lasts = []
     for factor in (1, 3):
         longer = parse_config({**tree, "train": {**tree["train"], "steps": tree["train"]["steps"] * factor}}, name)
-        made = one_optimizer(longer, PLAN)
-        lasts.append(rates_of(made, longer.run_schedule, 0, longer.train.steps))
+        made = single_bucket_optimizer(longer, PLAN)
+        lasts.append(summarize_rates(made, longer.run_schedule, 0, longer.train.steps))
     assert lasts[0].low_from is lasts[1].low_from is None
     assert lasts[0].middle == pytest.approx(lasts[1].middle, rel=0.06)
     assert lasts[0].last == pytest.approx(lasts[1].last, rel=0.06, abs=1e-4)
@@ -120,7 +120,7 @@ def test_bundled_schedules_end_with_the_same_rate_in_a_longer_run(name: str) -> 
 def test_rates_that_are_told_are_those_of_the_steps(kind: str) -> None:
     schedule = SHARED[kind]
     done = rates(optimizers(schedule, 80), 0, 80)
-    told = rates_of(optimizers(schedule, 80), config(schedule, 80).run_schedule, 0, 80)
+    told = summarize_rates(optimizers(schedule, 80), config(schedule, 80).run_schedule, 0, 80)
     assert (told.first, told.middle, told.last) == (done[0], done[40], done[79])
     low = [step for step, rate in enumerate(done) if rate < 1e-6 * max(done[: step + 1])]
     assert told.low_from == (low[0] if low else None)

@@ -14,8 +14,8 @@ from pool.errors import ConfigError
 from pool.exchange.exchange_choice import HOST, Exchange
 from pool.exchange.plan import TensorSpec, build_plan
 from pool.planner import exchange
-from pool.planner.card_proof import Verdict
 from pool.planner.exchange import choose_exchange
+from pool.planner.memory_sharing import CheckResult
 
 TREE: dict[str, Any] = {"task": "tests.support.toy", "data": {"source": "synthetic", "batch_size": 64}}
 PLANS = [build_plan([TensorSpec("bias", (4,), "float32", 4)], [], [512])]
@@ -32,10 +32,10 @@ class Proofs:
 
     def __init__(self) -> None:
         self.asked: list[tuple[list[str], str, float]] = []
-        self.answer = Verdict(proven=True, why=WHY)
-        self.of_several: Verdict | None = None  # if it is another one
+        self.answer = CheckResult(proven=True, why=WHY)
+        self.of_several: CheckResult | None = None  # if it is another one
 
-    def __call__(self, devices: Sequence[torch.device], module: str, seconds: float) -> Verdict:
+    def __call__(self, devices: Sequence[torch.device], module: str, seconds: float) -> CheckResult:
         self.asked.append(([str(device) for device in devices], module, seconds))
         return self.answer if len(devices) == 1 or self.of_several is None else self.of_several
 
@@ -46,7 +46,7 @@ def proofs(monkeypatch: pytest.MonkeyPatch) -> Proofs:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(exchange, "get_shared_memory", lambda kind: kind if kind == "cuda" else None)
     made = Proofs()
-    monkeypatch.setattr(exchange, "card_proof", made)
+    monkeypatch.setattr(exchange, "check_memory_sharing", made)
     return made
 
 
@@ -66,12 +66,12 @@ def test_the_devices_of_all_workers_are_taken(settings: dict[str, str]) -> None:
 
 
 def test_where_copies_between_cards_do_not_arrive_the_first_one_is_taken(proofs: Proofs) -> None:
-    proofs.of_several = Verdict(proven=False, why=DIFFER)
+    proofs.of_several = CheckResult(proven=False, why=DIFFER)
     alone = f"cuda:1 alone, as {DIFFER}"
     one = Exchange(("cuda:1",), workers=((0, 2),), reason=f"{WHY}; {alone}")
     assert chosen("cuda:1", "cuda:0", "cuda:1") == one
     assert chosen("cuda:1", "cuda:0", "cuda:1", pool={"exchange": "device"}) == replace(one, reason=alone)
-    proofs.answer = proofs.of_several = Verdict(proven=False, why="it holds 00")
+    proofs.answer = proofs.of_several = CheckResult(proven=False, why="it holds 00")
     assert chosen("cuda:1", "cuda:0") == Exchange(reason=f"it holds 00{ANYWAY}")
 
 
@@ -109,7 +109,7 @@ def test_a_device_that_the_machine_has_not_is_named() -> None:
 
 def test_all_is_refused_where_copies_between_cards_do_not_arrive(proofs: Proofs) -> None:
     """Where one device alone is taken, which nobody has to have seen."""
-    proofs.of_several = Verdict(proven=False, why=DIFFER)
+    proofs.of_several = CheckResult(proven=False, why=DIFFER)
     several = {"coordinator_device": "all"}
     assert chosen("cuda:1", "cuda:0", pool=several) == Exchange(reason=DIFFER)
     with pytest.raises(ConfigError) as error:
@@ -146,7 +146,7 @@ def test_on_cpus_there_is_nothing_to_choose_or_to_say() -> None:
 
 
 def test_auto_does_not_take_what_does_not_work(proofs: Proofs) -> None:
-    proofs.answer = Verdict(proven=False, why="it holds 00")
+    proofs.answer = CheckResult(proven=False, why="it holds 00")
     assert str(chosen("cuda:0", "cuda:0")) == f"gradients are added up on the host: it holds 00{ANYWAY}"
     assert chosen("cuda:0", pool={"exchange": "device"}) == Exchange(("cuda:0",), workers=((0,),))
 

@@ -13,10 +13,10 @@ from torch import Tensor, nn
 from pool.config.load import parse_config
 from pool.errors import ConfigError
 from pool.exchange.plan import TensorSpec, build_plan
-from pool.planner.optimizer_check import steps_together
-from pool.planner.planner import plan_of
-from pool.planner.small_plan import small_plan
-from pool.planner.trial import state_nbytes
+from pool.planner.optimizer_check import couples_all_parameters
+from pool.planner.planner import plan_member
+from pool.planner.small_plan import shrink_plan
+from pool.planner.trial import snapshot_nbytes
 
 HERE = "tests.pool.planner.test_optimizer_check"
 
@@ -133,7 +133,7 @@ def test_what_would_be_other_after_a_resume_is_refused_by_name(name: str, compla
     plan = build_plan(specs("float32", "float32"), [], [1])
     before = random.getstate(), torch.get_rng_state()
     with pytest.raises(ConfigError) as error:
-        state_nbytes(config(name), [plan])
+        snapshot_nbytes(config(name), [plan])
     assert str(error.value).startswith(f"optimizer.name: {HERE}.{name}: {complaint}")
     assert random.getstate() == before[0]
     assert torch.equal(torch.get_rng_state(), before[1])
@@ -141,26 +141,26 @@ def test_what_would_be_other_after_a_resume_is_refused_by_name(name: str, compla
 
 @pytest.mark.parametrize("name", ["Plain", "HasState"])
 def test_what_keeps_its_promises_is_tried_and_taken(name: str) -> None:
-    plan = plan_of(config(name), specs("float32", "float32"), [])
-    assert state_nbytes(config(name), [plan]) > 0
+    plan = plan_member(config(name), specs("float32", "float32"), [])
+    assert snapshot_nbytes(config(name), [plan]) > 0
 
 
 def test_parameters_that_are_stepped_together_are_in_one_bucket() -> None:
     two = specs("float32", "float32")
     small = parse_config({**config("Together").model_dump(mode="json"), "pool": {"first_bucket_mb": 1e-6}}, "test")
     small = small.model_copy(update={"pool": small.pool.model_copy(update={"bucket_mb": 1e-6})})
-    assert len(plan_of(small, two, []).buckets) == 1
+    assert len(plan_member(small, two, []).buckets) == 1
     plain = small.model_copy(update={"optimizer": config("Plain").optimizer})
-    assert len(plan_of(plain, two, []).buckets) == 2
-    assert steps_together(small, small_plan(build_plan(two, [], [1])))
-    assert not steps_together(plain, small_plan(build_plan(two, [], [1])))
+    assert len(plan_member(plain, two, []).buckets) == 2
+    assert couples_all_parameters(small, shrink_plan(build_plan(two, [], [1])))
+    assert not couples_all_parameters(plain, shrink_plan(build_plan(two, [], [1])))
 
 
 def test_parameters_of_two_types_that_are_stepped_together_are_refused() -> None:
     mixed = specs("float32", "float64")
-    plan = plan_of(config("Together"), mixed, [])
+    plan = plan_member(config("Together"), mixed, [])
     assert len(plan.buckets) == 2
     with pytest.raises(
         ConfigError, match=r"Together: steps all parameters together, which have to be in one bucket of"
     ):
-        state_nbytes(config("Together"), [plan])
+        snapshot_nbytes(config("Together"), [plan])

@@ -22,8 +22,8 @@ from pool.errors import ConfigError, RunError
 from pool.exchange.plan import Plan, TensorSpec, build_plan
 from pool.optim.buckets import BucketOptimizers
 from pool.planner import trial
-from pool.planner.small_plan import small_plan
-from pool.planner.trial import state_nbytes
+from pool.planner.small_plan import shrink_plan
+from pool.planner.trial import snapshot_nbytes
 
 SHAPES = {"table.weight": (1000, 32), "bias": (32,), "scale": (1,), "deep.weight": (7, 300)}
 
@@ -61,7 +61,7 @@ def config(tree: dict[str, Any]) -> Any:
 )
 def test_the_reserved_room_holds_the_real_state_and_not_much_more(optimizer: dict[str, Any]) -> None:
     settings = config({"optimizer": optimizer})
-    reserved = state_nbytes(settings, [plan()])
+    reserved = snapshot_nbytes(settings, [plan()])
     parameters = [nn.Parameter(torch.zeros(shape)) for shape in SHAPES.values()]
     optimizers = BucketOptimizers(plan(), parameters, settings.optimizer, settings.run_schedule)
     for _ in range(3):
@@ -119,7 +119,7 @@ def test_the_reserved_room_holds_the_real_state_and_not_much_more(optimizer: dic
 )
 def test_what_cannot_be_used_is_said_before_the_run(tree: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ConfigError) as error:
-        state_nbytes(config(tree), [plan()])
+        snapshot_nbytes(config(tree), [plan()])
     assert complaint in str(error.value)
     assert len(str(error.value).splitlines()) == 1
 
@@ -136,7 +136,7 @@ def test_what_cannot_be_used_is_said_before_the_run(tree: dict[str, Any], compla
     ids=json.dumps,
 )
 def test_a_schedule_that_lasts_as_long_as_the_run_can_be_used(tree: dict[str, Any]) -> None:
-    assert state_nbytes(config(tree), [plan()]) > 0
+    assert snapshot_nbytes(config(tree), [plan()]) > 0
 
 
 def test_a_limit_that_the_type_of_the_gradients_can_not_hold_is_refused() -> None:
@@ -145,8 +145,8 @@ def test_a_limit_that_the_type_of_the_gradients_can_not_hold_is_refused() -> Non
     with pytest.raises(
         ConfigError, match=r"train\.clip_value: 1e\+30: gradients are float16: RuntimeError: value cannot be"
     ):
-        state_nbytes(config(tree), [half])
-    assert state_nbytes(config(tree), [plan()]) > 0
+        snapshot_nbytes(config(tree), [half])
+    assert snapshot_nbytes(config(tree), [plan()]) > 0
 
 
 RANGER = {"optimizer": {"name": "pool.optim.RangerLite"}}
@@ -154,21 +154,21 @@ SHOWN = {"steps": 100, "checkpoint_every": 50, "validate_every": 10, "keep_every
 
 
 def test_weights_are_looked_at_where_lookahead_ends() -> None:
-    assert state_nbytes(config({**RANGER, "train": SHOWN}), [plan()]) > 0
+    assert snapshot_nbytes(config({**RANGER, "train": SHOWN}), [plan()]) > 0
     for key in SHOWN:
         with pytest.raises(ConfigError, match=rf"^train\.{key}: 12 is no multiple of 5: pool\.optim\.RangerLite looks"):
-            state_nbytes(config({**RANGER, "train": {**SHOWN, key: 12}}), [plan()])
+            snapshot_nbytes(config({**RANGER, "train": {**SHOWN, key: 12}}), [plan()])
     average = {"kind": "swa", "start": 50, "every": 1}
     with pytest.raises(ConfigError, match=r"^train\.average\.every: 1 is no multiple of 5"):
-        state_nbytes(config({**RANGER, "train": {**SHOWN, "average": average}}), [plan()])
+        snapshot_nbytes(config({**RANGER, "train": {**SHOWN, "average": average}}), [plan()])
     args = {"optimizer": {**RANGER["optimizer"], "args": {"lookahead_steps": 3}}}
     with pytest.raises(ConfigError, match=r"^train\.steps: 100 is no multiple of 3"):
-        state_nbytes(config({**args, "train": SHOWN}), [plan()])
+        snapshot_nbytes(config({**args, "train": SHOWN}), [plan()])
 
 
 def test_weights_are_looked_at_where_an_overridden_lookahead_ends() -> None:
     ranger = config({**RANGER, "train": SHOWN})
-    small = small_plan(plan())
+    small = shrink_plan(plan())
     tensors, plain = trial._after_one_step(ranger, small)
     header: Any = {name: SimpleNamespace(dtype="F32") for name in tensors}
 
@@ -195,7 +195,7 @@ def test_weights_are_looked_at_where_an_overridden_lookahead_ends() -> None:
 )
 def test_a_name_without_its_module_is_answered_with_the_dotted_one(name: str, suggestion: str | None) -> None:
     with pytest.raises(ConfigError, match=f"optimizer.name: '{name}' can't be loaded: ") as error:
-        state_nbytes(config({"optimizer": {"name": name}}), [plan()])
+        snapshot_nbytes(config({"optimizer": {"name": name}}), [plan()])
     if suggestion is not None:
         assert str(error.value).endswith(f"; did you mean {suggestion}?")
 
@@ -203,7 +203,7 @@ def test_a_name_without_its_module_is_answered_with_the_dotted_one(name: str, su
 def test_every_schedule_of_torch_is_known_by_its_bare_name() -> None:
     for name in ("StepLR", "OneCycleLR", "CosineAnnealingWarmRestarts", "ReduceLROnPlateau"):
         with pytest.raises(ConfigError, match=f"; did you mean torch.optim.lr_scheduler.{name}\\?"):
-            state_nbytes(config({"schedule": {"name": name}}), [plan()])
+            snapshot_nbytes(config({"schedule": {"name": name}}), [plan()])
 
 
 def test_an_error_of_a_class_in_a_later_step_ends_the_run_with_one_line() -> None:

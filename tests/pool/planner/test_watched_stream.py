@@ -22,7 +22,7 @@ from loader.stream.synthetic import SyntheticSource, SyntheticStream
 from pool.config.load import parse_config
 from pool.errors import ConfigError
 from pool.feeder.watched_stream import WatchedStream
-from pool.planner.data import look_at
+from pool.planner.data import plan_data
 from pool.process.start import FeederStart, PlannerStart
 from pool.protocol.identity import FEEDER, PLANNER, Peer
 from pool.protocol.messages import Purpose
@@ -103,7 +103,7 @@ def as_feeder(run: RunPlan) -> FeederStart:
 
 def watched(run: RunPlan, words: int = 10) -> WatchedStream:
     purpose: Purpose = "train"
-    return WatchedStream(as_feeder(run), cast(Memory, FakeMemory(look_at(as_planner(run)).schema, words)), purpose)
+    return WatchedStream(as_feeder(run), cast(Memory, FakeMemory(plan_data(as_planner(run)).schema, words)), purpose)
 
 
 @pytest.fixture
@@ -131,17 +131,17 @@ def append(file: Path, length: int = 1 << 20) -> None:
 )
 def test_the_planner_names_what_is_wrong_with_a_source(source: str, said: str, files: list[Path]) -> None:
     with pytest.raises(ConfigError, match=f"data.source: .*{source}.*{said}") as raised:
-        look_at(as_planner(run_of(files, f"{HERE}:{source}")))
+        plan_data(as_planner(run_of(files, f"{HERE}:{source}")))
     assert raised.value.exit_code == 2
 
 
 def test_the_planner_counts_chunks_and_leaves_out_what_is_half_written(files: list[Path]) -> None:
     sizes = [file.stat().st_size for file in files]
     append(files[0], 20)
-    found = look_at(as_planner(run_of(files, "chess", "ignore_new")))
+    found = plan_data(as_planner(run_of(files, "chess", "ignore_new")))
     assert [file.size for file in found.files["train"]] == sizes
     assert found.num_chunks == {"train": 10}
-    with_damage = look_at(as_planner(run_of(files, "chess")))
+    with_damage = plan_data(as_planner(run_of(files, "chess")))
     assert with_damage.num_chunks == {"train": 11}
 
 
@@ -169,7 +169,7 @@ def test_a_cut_file_is_said_to_be_cut_and_not_damaged(files: list[Path]) -> None
     with pytest.raises(DataChangedError, match=r"a.binpack: has been cut: 50 bytes now"):
         WatchedStream(
             as_feeder(run),
-            cast(Memory, FakeMemory(look_at(as_planner(run_of(files[1:], "chess"))).schema, 10)),
+            cast(Memory, FakeMemory(plan_data(as_planner(run_of(files[1:], "chess"))).schema, 10)),
             "train",
         )
 

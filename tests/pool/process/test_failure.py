@@ -15,7 +15,7 @@ import torch
 
 from loader.errors import DataError
 from loader.exit_codes import EXIT_DATA, EXIT_FAILED
-from loader.plugins.error_text import LONGEST_TEXT, error_line
+from loader.plugins.error_text import MAX_MESSAGE_LENGTH, format_error_with_location
 from pool.errors import ConfigError
 from pool.process import lifeline
 from pool.process.failure import Failure, failure_of
@@ -84,7 +84,7 @@ def raised_by(call: Callable[[], object]) -> BaseException:
 def test_an_exception_is_told_with_type_text_and_the_place_in_the_users_file(
     name: str, said: str, line: int, task: ModuleType
 ) -> None:
-    text = error_line(raised_by(getattr(task, name)))
+    text = format_error_with_location(raised_by(getattr(task, name)))
     assert text.startswith(said)
     assert text.endswith(f"({task.__file__}:{line}, in {name})")
     assert len(text.splitlines()) == 1
@@ -92,20 +92,26 @@ def test_an_exception_is_told_with_type_text_and_the_place_in_the_users_file(
 
 
 def test_an_exception_in_a_backward_of_the_users_own_has_its_place(task: ModuleType) -> None:
-    assert error_line(raised_by(task.in_backward)) == f"ValueError: in backward ({task.__file__}:9, in backward)"
+    assert (
+        format_error_with_location(raised_by(task.in_backward))
+        == f"ValueError: in backward ({task.__file__}:9, in backward)"
+    )
 
 
 def test_of_a_group_the_first_is_told(task: ModuleType) -> None:
-    assert error_line(raised_by(task.many)) == "ExceptionGroup: two (2 sub-exceptions); the first: ValueError: one"
+    assert (
+        format_error_with_location(raised_by(task.many))
+        == "ExceptionGroup: two (2 sub-exceptions); the first: ValueError: one"
+    )
 
 
 def test_a_long_text_is_cut(task: ModuleType) -> None:
-    text = error_line(raised_by(task.long))
-    assert text.startswith("ValueError: " + "x" * LONGEST_TEXT + " [...] (")
+    text = format_error_with_location(raised_by(task.long))
+    assert text.startswith("ValueError: " + "x" * MAX_MESSAGE_LENGTH + " [...] (")
 
 
 def test_what_a_library_raises_by_itself_has_a_place_too() -> None:
-    assert "test_failure.py" in error_line(raised_by(lambda: torch.zeros(2) @ torch.zeros(3)))
+    assert "test_failure.py" in format_error_with_location(raised_by(lambda: torch.zeros(2) @ torch.zeros(3)))
 
 
 def test_errors_of_ours_are_certain_and_others_are_not(task: ModuleType) -> None:
@@ -167,4 +173,4 @@ def test_the_place_of_a_task_is_its_file_and_not_a_path_that_happens_to_look_lik
     path.write_text("def f(): raise ValueError\n", encoding="utf-8")
     scope: dict[str, Callable[[], object]] = {}
     exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), scope)
-    assert error_line(raised_by(scope["f"])) == f"ValueError ({path}:1, in f)"
+    assert format_error_with_location(raised_by(scope["f"])) == f"ValueError ({path}:1, in f)"

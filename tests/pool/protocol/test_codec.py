@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loader.stream.interface import Cursor
-from loader.stream.left_out import LeftOut
+from loader.stream.skipped_data import SkippedData
 from pool.config.ensemble import MOST_LOSSES, MOST_MEMBERS
 from pool.coordinator.scheduler.worker_pool import MAX_ASSIGNMENTS
 from pool.errors import ProtocolError
@@ -32,7 +32,7 @@ EXAMPLES: list[m.Message] = [
     m.Notice("disk full"),
     m.FeederOrders(m.StreamOrders(1, CURSOR, 3), None),
     m.FeederReport(None, m.StreamReport(1, 7, (CURSOR, CURSOR))),
-    m.LeftOutData("train", 3, (LeftOut("damaged", 7, 1, "game", "a.pgn", "line 4 of the game: '?'", 80, 3),)),
+    m.LeftOutData("train", 3, (SkippedData("damaged", 7, 1, "game", "a.pgn", "line 4 of the game: '?'", 80, 3),)),
     m.UntrainedFeatures(UntrainedShare("user", 10, 7, 100, 70)),
     m.WorkerOrders(3, (ASSIGNMENT,)),
     m.WorkerReport(

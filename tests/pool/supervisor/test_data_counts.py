@@ -14,7 +14,7 @@ import pytest
 from loader.exit_codes import EXIT_DATA
 from loader.files.identity import Component, DataFile, identify
 from loader.stream.data import Data
-from loader.stream.sequential import batches_in_order
+from loader.stream.sequential import read_in_file_order
 from loader.stream.slots import allocate_slots
 from loader.stream.sources import data_config
 from pool.config.load import parse_config
@@ -112,7 +112,7 @@ def test_positions_are_counted_behind_the_filters() -> None:
     files = [SAMPLE / "validation.binpack"]
     used = data_config(batch_size=512, chess={"filters": {"skip_in_check": True, "skip_captures": True}})
     counted = Data.from_paths(used, files, 1).count_samples()
-    assert counted == sum(len(order) for _, order in batches_in_order(Data(used, identify(files), 1)))
+    assert counted == sum(len(order) for _, order in read_in_file_order(Data(used, identify(files), 1)))
     assert counted < Data.from_paths(data_config(), files, 1).count_samples()
 
 

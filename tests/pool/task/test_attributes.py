@@ -12,8 +12,15 @@ from torch import nn
 
 from pool.planner import planner
 from pool.process.plan_result import Accepted
-from pool.task.attributes import Attribute, attributes, digests, tensors, to_device, values
-from pool.task.factory import Allowance, TooManyNumbersError, build_model
+from pool.task.attributes import (
+    Attribute,
+    comparable_values,
+    compute_digests,
+    find_attributes,
+    move_to_device,
+    select_tensors,
+)
+from pool.task.factory import ModelTooLargeError, TensorBytesLimit, build_model
 from tests.pool.planner.test_planner import plan, refused
 from tests.support.tasks.drawing_task import Constants, Criterion, Net, Orthogonal, Plain
 
@@ -26,7 +33,7 @@ TREE = {
 
 
 def held(task: Plain) -> list[Attribute]:
-    return attributes(task, build_model(task, 1))
+    return find_attributes(task, build_model(task, 1))
 
 
 class Bound:
@@ -55,7 +62,7 @@ def test_tensors_are_found_wherever_they_hang() -> None:
             net.again = shared
             return net
 
-    found = tensors(held(Holding()))
+    found = select_tensors(held(Holding()))
     assert {each.value.numel() for each in found} == set(range(1, 8))
     paths = [each.path for each in found]
     assert {"task.plain", "task.nested.a[0]", "task.criterion.weight", "model.middle.captured"} <= set(paths)
@@ -70,7 +77,7 @@ def test_a_tensor_that_has_several_places_is_moved_to_one() -> None:
             self.criterion = nn.BCEWithLogitsLoss(pos_weight=torch.ones(1))
 
     task = Twice()
-    to_device(held(task), torch.device("meta"))
+    move_to_device(held(task), torch.device("meta"))
     assert task.one is task.other
     assert task.one.is_meta
     assert task.criterion.pos_weight.is_meta  # type: ignore[union-attr]
@@ -78,19 +85,19 @@ def test_a_tensor_that_has_several_places_is_moved_to_one() -> None:
 
 @pytest.mark.parametrize("kind", [Constants, Criterion, Orthogonal])
 def test_the_same_seed_gives_the_same_values_and_another_one_others(kind: type[Plain]) -> None:
-    one, other = (attributes(task, build_model(task, 5)) for task in (kind(), kind()))
-    assert values(one) == values(other)
-    assert digests(one) == digests(other)
-    drawn = values(attributes(kind(), build_model(kind(), 6)))
-    assert (drawn == values(one)) == (kind is not Constants)
+    one, other = (find_attributes(task, build_model(task, 5)) for task in (kind(), kind()))
+    assert comparable_values(one) == comparable_values(other)
+    assert compute_digests(one) == compute_digests(other)
+    drawn = comparable_values(find_attributes(kind(), build_model(kind(), 6)))
+    assert (drawn == comparable_values(one)) == (kind is not Constants)
 
 
 def test_a_model_beyond_the_allowance_is_told_before_it_takes_memory() -> None:
-    with Allowance(1 << 20):
+    with TensorBytesLimit(1 << 20):
         build_model(Plain(), 1)
         torch.empty(1 << 40, device="meta")
     for make in (torch.empty, torch.zeros, torch.randn):
-        with pytest.raises(TooManyNumbersError), Allowance(1 << 20):
+        with pytest.raises(ModelTooLargeError), TensorBytesLimit(1 << 20):
             make(1 << 20, 1 << 20)
 
 
@@ -107,7 +114,7 @@ def test_a_model_beyond_the_allowance_is_told_before_it_takes_memory() -> None:
 def test_a_large_model_is_planned_without_numbers_or_refused_by_name(
     monkeypatch: pytest.MonkeyPatch, task: str, complaint: str
 ) -> None:
-    monkeypatch.setattr(planner, "MOST_NUMBERS", 1 << 10)
+    monkeypatch.setattr(planner, "MAX_MODEL_NBYTES", 1 << 10)
     answer = plan({**TREE, "task": f"{MODULE}:{task}"})
     if complaint:
         assert complaint in refused(answer).error

@@ -13,8 +13,8 @@ from pool.checkpoint.folder import step_path
 from pool.checkpoint.state import FOLDER
 from pool.config.load import parse_config
 from pool.errors import CheckpointError, ConfigError
-from pool.task.registry import task_module
-from pool.task.start import check_starts, own_model, start_checkpoint
+from pool.task.registry import load_task_module
+from pool.task.start import check_member_starts, start_checkpoint, task_model_section
 from tests.pool.export.test_export import save
 from tests.support.refusals import refused
 from tests.support.runs import TOY, run_well
@@ -24,7 +24,7 @@ NNUE, TOY_TASK = "stockfish", "tests.support.toy"
 
 def start(task: str, path: Path | None) -> Path | None:
     model = parse_config({"task": task, "model": {} if path is None else {"start_from": str(path)}}, "test").model
-    return start_checkpoint(model, task_module(task), task)
+    return start_checkpoint(model, load_task_module(task), task)
 
 
 def test_a_folder_is_a_checkpoint_for_every_task_and_a_file_is_the_tasks(tmp_path: Path) -> None:
@@ -45,8 +45,8 @@ def test_a_folder_is_a_checkpoint_for_every_task_and_a_file_is_the_tasks(tmp_pat
 def test_the_task_is_told_of_files_only(tmp_path: Path) -> None:
     folder = parse_config({"model": {"start_from": str(tmp_path)}}, "test").model
     file = parse_config({"model": {"start_from": "a.nnue"}}, "test").model
-    assert getattr(own_model(folder), "start_from") is None  # noqa: B009
-    assert getattr(own_model(file), "start_from") == "a.nnue"  # noqa: B009
+    assert getattr(task_model_section(folder), "start_from") is None  # noqa: B009
+    assert getattr(task_model_section(file), "start_from") == "a.nnue"  # noqa: B009
 
 
 def test_members_begin_with_one_folder_or_each_with_a_file_that_the_task_reads(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_members_begin_with_one_folder_or_each_with_a_file_that_the_task_reads(t
         model = {} if of_run is None else {"start_from": of_run}
         config = parse_config({"task": task, "model": model, "ensemble": {"member": own}}, "test")
         with pytest.raises(ConfigError, match=said) if said else nullcontext():
-            check_starts(config.model, [member.model for member in config.members], task_module(task), task)
+            check_member_starts(config.model, [member.model for member in config.members], load_task_module(task), task)
 
 
 TUNED = {**TOY, "train.steps": 2, "data.batch_size": 32, "optimizer.name": "torch.optim.SGD", "optimizer.args.lr": 0.0}

@@ -200,7 +200,7 @@ def test_a_bundled_task_brings_its_commands(
     monkeypatch.setattr(toy, "COMMANDS", "my_commands", raising=False)
     bundled = {**TASKS.bundled, "toy": "tests.support.toy"}
     monkeypatch.setattr(registry, "TASKS", replace(TASKS, bundled=bundled))
-    main = replace(PROGRAM, groups=tuple(registry.command_groups())).main
+    main = replace(PROGRAM, groups=tuple(registry.load_command_groups())).main
     assert main(["hello", "there"]) == 0
     assert capsys.readouterr().out == "hello there\n"
     assert main(["eval"]) == 2

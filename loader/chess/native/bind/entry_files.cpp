@@ -303,7 +303,7 @@ void bind_entry_files(nb::module_& module) {
         .def("rewind", &ChunkWalk::rewind, "Begins again, without reading the file.")
         .def("copy_to", &copy_to, "writer"_a, "scale"_a = 1.0,
              "Adds all more entries to the writer, their scores times `scale`. The fault, if any, or None.")
-        .def_prop_ro("left_out", &ChunkWalk::skipped, "so far, by kind, as loader.stream.left_out.LeftOut")
+        .def_prop_ro("left_out", &ChunkWalk::skipped, "so far, by kind, as loader.stream.skipped_data.SkippedData")
         .def_prop_ro(
             "unscored", [](ChunkWalk& self) { return self.walk().unscored(); },
             "entries without a score so far: (reason, how many), of formats that know a reason")

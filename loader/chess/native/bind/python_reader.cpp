@@ -80,7 +80,7 @@ void bind_python_reader(nb::module_& module) {
              "`reader`: num_chunks, name, read(chunk) -> (uint8 [entries, 32], fault or None, what was left out), of\n"
              "which a fault is (file, reason, offset or None, \"damaged\", \"changed\" or \"unreadable\"), and what "
              "was\n"
-             "left out is as loader.stream.left_out.LeftOut has it, by kind. It must not raise.");
+             "left out is as loader.stream.skipped_data.SkippedData has it, by kind. It must not raise.");
 }
 
 }  // namespace sparsepool::chess

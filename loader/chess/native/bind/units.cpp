@@ -159,7 +159,8 @@ void bind_units(nb::module_& module) {
     module.def(
         "read_units", &units_of_file, "file"_a, "chunk"_a,
         "The records, lines or games of a chunk, each decoded once: (bytes, ends, entries, fault), what was left\n"
-        "out, by kind, as loader.stream.left_out.LeftOut, whether units have lost some of their entries, so that\n"
+        "out, by kind, as loader.stream.skipped_data.SkippedData, whether units have lost some of their entries, so "
+        "that\n"
         "these bytes can't be used, and entries without a score, as ChunkWalk.unscored.");
     module.def("cut_units", &units_of_bytes, "codec"_a, "bytes"_a, "Those of a whole file that a writer has written.");
     module.def(

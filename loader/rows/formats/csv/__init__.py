@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from loader.files.compression import READ_ENDINGS
+from loader.files.compression import READABLE_ENDINGS
 from loader.files.identity import DataFile
 
 if TYPE_CHECKING:
-    from loader.formats.file_tools import Verdict
+    from loader.formats.file_tools import VerifyResult
     from loader.formats.format import OnProgress
     from loader.rows.category_sample import CategorySample
     from loader.rows.formats.csv.reader import CsvReader
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # late imports: all formats are loaded to find that of a file; what reads files is not
 
 FAMILY = "rows"
-SUFFIXES = tuple(f".{name}{packed}" for name in ("csv", "tsv") for packed in READ_ENDINGS)
+SUFFIXES = tuple(f".{name}{packed}" for name in ("csv", "tsv") for packed in READABLE_ENDINGS)
 
 
 def recognizes(head: bytes) -> bool:  # noqa: ARG001 (any text could be one)
@@ -64,7 +64,7 @@ def rows_nbytes(file: DataFile) -> tuple[int, int]:
     return text_nbytes(file)
 
 
-def verify(path: Path, threads: int, progress: OnProgress | None) -> Verdict:  # noqa: ARG001
+def verify(path: Path, threads: int, progress: OnProgress | None) -> VerifyResult:  # noqa: ARG001
     from loader.rows.formats.csv.file import verify
 
     return verify(path, progress)

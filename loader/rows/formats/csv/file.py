@@ -10,12 +10,12 @@ from pathlib import Path
 
 from loader import _native
 from loader.errors import DataChangedError, DataError
-from loader.formats.file_tools import Verdict
+from loader.formats.file_tools import VerifyResult
 from loader.formats.format import OnProgress
-from loader.rows.formats.csv.table import cut_of, names_of, naming_first_line
+from loader.rows.formats.csv.table import blame_first_line, file_dialect, read_column_names
 from loader.rows.settings import RowsConfig
 from loader.rows.statistics.columns import Column, ColumnStatistics
-from loader.rows.statistics.verdict import verdict
+from loader.rows.statistics.verify import verify_rows
 
 _SETTINGS = RowsConfig()
 
@@ -35,9 +35,9 @@ class CsvFile:
         self.path = path
         self._file = _native.LineFile(path)
         self.size = self._file.size
-        self.cut = cut_of(_SETTINGS, path.name)
-        with naming_first_line(path):
-            self.names, width = names_of(_SETTINGS, self.cut, self._file.first_line())
+        self.cut = file_dialect(_SETTINGS, path.name)
+        with blame_first_line(path):
+            self.names, width = read_column_names(_SETTINGS, self.cut, self._file.first_line())
         # Hashes the first column to one feature, so that the rows are split and counted, but no value is checked.
         self._shape = _native.RowShape()
         self._shape.fields = [_native.RowField("rows", 0, 1, False, 1)]
@@ -61,14 +61,14 @@ class CsvFile:
                 progress(self._file.offset(piece + 1) if more else self.size, self.size)
 
 
-def verify(path: Path, progress: OnProgress | None) -> Verdict:
+def verify(path: Path, progress: OnProgress | None) -> VerifyResult:
     """Reads every row of a file, up to the first damage, and returns the result."""
 
     def counts() -> Iterator[tuple[int, DataError | None]]:
         for piece in CsvFile(path).pieces(progress):
             yield len(piece.texts), piece.error
 
-    return verdict(str(path), counts())
+    return verify_rows(str(path), counts())
 
 
 def inspect(path: Path, progress: OnProgress | None) -> ColumnStatistics:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from loader import _native
 from loader.files.identity import DataFile
 from loader.formats.format import Place
-from loader.formats.readers import usable
+from loader.formats.readers import open_usable_files
 from loader.rows.block import Rows
 from loader.rows.category_sample import (
     CategorySample,
@@ -17,16 +17,16 @@ from loader.rows.category_sample import (
     sampled_parts,
     sampled_rows,
 )
-from loader.rows.chunks import read_chunk
+from loader.rows.chunks import read_native_chunk
 from loader.rows.fields import row_shape
 from loader.rows.formats.csv.table import (
-    MARK,
-    column_index,
-    columns_of,
-    cut_of,
+    BYTE_ORDER_MARK,
+    blame_first_line,
+    file_dialect,
+    find_column_index,
     has_header,
-    names_of,
-    naming_first_line,
+    locate_columns,
+    read_column_names,
 )
 from loader.rows.settings import RowsConfig
 
@@ -41,7 +41,7 @@ class CsvReader:
         left out."""
         settings.check_columns()
         self._shape = row_shape(settings)
-        opened = usable(
+        opened = open_usable_files(
             [file for file in files if file.size],
             lambda file: _open(file, settings, self._shape, may_grow=may_grow),
             skip_damaged=skip_damaged,
@@ -67,7 +67,7 @@ class CsvReader:
         return self._places[chunk]
 
     def read(self, chunk: int) -> Iterator[Rows]:
-        rows, error = read_chunk(self.native, chunk, self._shape)
+        rows, error = read_native_chunk(self.native, chunk, self._shape)
         yield rows
         if error is not None:
             raise error
@@ -78,13 +78,13 @@ def texts(known: DataFile, settings: RowsConfig, column: str, *, may_grow: bool)
     if not known.size:
         return
     file = _native.LineFile(known.path, known.identity, may_grow)
-    with naming_first_line(known.path):
-        cut = cut_of(settings, known.path.name)
-        names, width = names_of(settings, cut, file.first_line())
+    with blame_first_line(known.path):
+        cut = file_dialect(settings, known.path.name)
+        names, width = read_column_names(settings, cut, file.first_line())
         number = int(column) if not names and column.isdecimal() else column
-        index = column_index("--id", number, names, width)
+        index = find_column_index("--id", number, names, width)
     for chunk in range(file.num_chunks):
-        text = file.text(chunk).removeprefix(MARK if chunk == 0 else b"")
+        text = file.text(chunk).removeprefix(BYTE_ORDER_MARK if chunk == 0 else b"")
         lines = [line for line in text.split(b"\n") if line.removesuffix(b"\r")]
         for line in lines[1 if chunk == 0 and has_header(settings) else 0 :]:
             yield cut.split(line)[index].decode(errors="replace")
@@ -94,8 +94,8 @@ def _open(known: DataFile, settings: RowsConfig, shape: _native.RowShape, *, may
     """Opens a file and finds its columns. Raises DataError for a file that can't be used, or whose header lacks a
     column of the settings."""
     file = _native.LineFile(known.path, known.identity, may_grow)
-    with naming_first_line(known.path):
-        columns = columns_of(settings, shape, known.path.name, file.first_line())
+    with blame_first_line(known.path):
+        columns = locate_columns(settings, shape, known.path.name, file.first_line())
     if settings.columns.float_ids == "refuse":
         refuse_float_ids(known.path, _sampled(file, columns, settings, shape))
     return known, file, columns
@@ -107,8 +107,8 @@ def category_sample(known: DataFile, settings: RowsConfig, *, may_grow: bool) ->
         return {}
     file = _native.LineFile(known.path, known.identity, may_grow)
     shape = row_shape(settings)
-    with naming_first_line(known.path):
-        columns = columns_of(settings, shape, known.path.name, file.first_line())
+    with blame_first_line(known.path):
+        columns = locate_columns(settings, shape, known.path.name, file.first_line())
     return _sampled(file, columns, settings, shape)
 
 
@@ -137,6 +137,6 @@ def _sampled_lines(file: _native.LineFile, has_header: bool) -> Iterator[bytes]:
     """Yields the lines of some rows. Compressed text is sampled only at its beginning."""
     lines: list[bytes] = []
     for piece in sampled_parts(file.num_chunks)[: 1 if file.is_packed else None]:
-        text = file.text(piece).removeprefix(MARK if piece == 0 else b"")
+        text = file.text(piece).removeprefix(BYTE_ORDER_MARK if piece == 0 else b"")
         lines += [line for line in text.split(b"\n") if line.removesuffix(b"\r")][int(has_header and piece == 0) :]
     return (lines[row] for row in sampled_rows(len(lines)))

@@ -8,40 +8,40 @@ from pathlib import Path
 
 from loader import _native
 from loader.errors import DataError
-from loader.files.compression import READ_ENDINGS
+from loader.files.compression import READABLE_ENDINGS
 from loader.rows.columns import LAYOUTS, Column
-from loader.rows.fields import LABEL, left_out
+from loader.rows.fields import LABEL, optional_dense_names
 from loader.rows.settings import RowsConfig
-from loader.rows.spellings import FLOAT_ID, FRACTION, INTEGER, spelling_of
+from loader.rows.spellings import FLOAT_ID, FRACTION, INTEGER, classify_spelling
 
-MARK = b"\xef\xbb\xbf"  # byte order mark of UTF-8 at a file's beginning
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # byte order mark of UTF-8 at a file's beginning
 _SHOWN = 40  # names of columns that an error message lists
 _NO_HEADER = "a file without a header needs data.rows.columns.header = false"
 
 
-def cut_of(settings: RowsConfig, name: str) -> _native.CsvCut:
+def file_dialect(settings: RowsConfig, name: str) -> _native.CsvCut:
     """Returns how the lines of a file of that name are split: delimiter, quote, and whether there is a header. Raises
     ValueError if delimiter and quote are the same."""
     columns = settings.columns
     layout = LAYOUTS.get(columns.layout)
     if layout:
         return _native.CsvCut(layout.delimiter, layout.quote, header=False)
-    tabs = any(name.endswith(f".tsv{packed}") for packed in READ_ENDINGS)
+    tabs = any(name.endswith(f".tsv{packed}") for packed in READABLE_ENDINGS)
     delimiter = columns.delimiter or ("\t" if tabs else ",")
     if delimiter == columns.quote:
         raise ValueError(f"the delimiter is {delimiter!r}, and data.rows.columns.quote, too")
     return _native.CsvCut(delimiter, columns.quote, columns.header)
 
 
-def names_of(settings: RowsConfig, cut: _native.CsvCut, first_line: bytes) -> tuple[Sequence[str], int]:
+def read_column_names(settings: RowsConfig, cut: _native.CsvCut, first_line: bytes) -> tuple[Sequence[str], int]:
     """Returns the names of the columns, none if the file has no header, and their number. Raises ValueError."""
     layout = LAYOUTS.get(settings.columns.layout)
     if layout:
         names = layout.names
-        if left_out(settings) and len(cut.split(first_line)) < len(names):
+        if optional_dense_names(settings) and len(cut.split(first_line)) < len(names):
             names = tuple(name for name in names if name != LABEL)
         return names, len(names)
-    texts = cut.split(first_line.removeprefix(MARK))
+    texts = cut.split(first_line.removeprefix(BYTE_ORDER_MARK))
     if not settings.columns.header:
         return (), len(texts)
     try:
@@ -51,7 +51,7 @@ def names_of(settings: RowsConfig, cut: _native.CsvCut, first_line: bytes) -> tu
 
 
 @contextlib.contextmanager
-def naming_first_line(path: Path) -> Iterator[None]:
+def blame_first_line(path: Path) -> Iterator[None]:
     """Turns a ValueError that the `with` block raises into a DataError about the first line of the file."""
     try:
         yield
@@ -61,14 +61,16 @@ def naming_first_line(path: Path) -> Iterator[None]:
         raise DataError(path, f"line 1: {error}") from None
 
 
-def columns_of(settings: RowsConfig, shape: _native.RowShape, name: str, first_line: bytes) -> _native.CsvColumns:
+def locate_columns(settings: RowsConfig, shape: _native.RowShape, name: str, first_line: bytes) -> _native.CsvColumns:
     """Returns, for the native part, which columns of a text file of that name hold the numbers and fields of the
     settings. Raises ValueError for a column that does not exist."""
     columns = settings.columns
-    found = _native.CsvColumns(cut_of(settings, name))
-    names, found.width = names_of(settings, found.cut, first_line)
+    found = _native.CsvColumns(file_dialect(settings, name))
+    names, found.width = read_column_names(settings, found.cut, first_line)
     found.dense = [
-        0 if number in left_out(settings) else _column(*columns.column_of_number(number), names, found.width)
+        0
+        if number in optional_dense_names(settings)
+        else _column(*columns.column_of_number(number), names, found.width)
         for number in shape.dense
     ]
     found.qid = _column(*columns.column_of_number("qid"), names, found.width) if settings.qid else None
@@ -86,7 +88,7 @@ def columns_of(settings: RowsConfig, shape: _native.RowShape, name: str, first_l
 
 def _column(key: str, column: Column, names: Sequence[str], width: int) -> int:
     """Returns the number of the column that a key of data.rows.columns names. Raises ValueError if there is none."""
-    return column_index(f"data.rows.columns.{key}", column, names, width)
+    return find_column_index(f"data.rows.columns.{key}", column, names, width)
 
 
 def has_header(settings: RowsConfig) -> bool:
@@ -94,7 +96,7 @@ def has_header(settings: RowsConfig) -> bool:
     return settings.columns.header and not settings.columns.layout
 
 
-def column_index(key: str, column: Column, names: Sequence[str], width: int) -> int:
+def find_column_index(key: str, column: Column, names: Sequence[str], width: int) -> int:
     """Returns the number of a column given by name or number. `key`: the setting or option that names it, for messages.
     Raises ValueError for a column that does not exist."""
     if isinstance(column, int):
@@ -118,4 +120,4 @@ def column_index(key: str, column: Column, names: Sequence[str], width: int) -> 
 
 
 def _is_number(text: str) -> bool:
-    return spelling_of(text) in (INTEGER, FLOAT_ID, FRACTION)
+    return classify_spelling(text) in (INTEGER, FLOAT_ID, FRACTION)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from loader.files.identity import DataFile
 
 if TYPE_CHECKING:
-    from loader.formats.file_tools import Verdict
+    from loader.formats.file_tools import VerifyResult
     from loader.formats.format import OnProgress
     from loader.rows.formats.npz.reader import NpzReader
     from loader.rows.statistics.features import FeatureStatistics
@@ -44,23 +44,23 @@ def rows_nbytes(file: DataFile) -> tuple[int, int]:
     return rows_nbytes(file)
 
 
-def verify(path: Path, threads: int, progress: OnProgress | None) -> Verdict:  # noqa: ARG001 (a file is read at once)
-    from loader.rows.formats.npz.file import chunks
-    from loader.rows.statistics.text import counts
-    from loader.rows.statistics.verdict import verdict
+def verify(path: Path, threads: int, progress: OnProgress | None) -> VerifyResult:  # noqa: ARG001 (a file is read at once)
+    from loader.rows.formats.npz.file import read_chunks
+    from loader.rows.statistics.text import count_rows
+    from loader.rows.statistics.verify import verify_rows
 
-    return verdict(str(path), counts(chunks(path)))
+    return verify_rows(str(path), count_rows(read_chunks(path)))
 
 
 def inspect(path: Path, progress: OnProgress | None) -> FeatureStatistics:  # noqa: ARG001
-    from loader.rows.formats.npz.file import chunks
-    from loader.rows.statistics.features import statistics
+    from loader.rows.formats.npz.file import read_chunks
+    from loader.rows.statistics.features import compute_statistics
 
-    return statistics(path, chunks(path))
+    return compute_statistics(path, read_chunks(path))
 
 
 def dump(path: Path, limit: int | None) -> Iterator[bytes]:
-    from loader.rows.formats.npz.file import chunks
-    from loader.rows.statistics.text import dump
+    from loader.rows.formats.npz.file import read_chunks
+    from loader.rows.statistics.text import format_rows
 
-    return dump(chunks(path), limit)
+    return format_rows(read_chunks(path), limit)

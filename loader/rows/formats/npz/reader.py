@@ -20,8 +20,8 @@ from loader.files.part import read_part
 from loader.files.regular import open_regular
 from loader.formats.format import Place
 from loader.rows.block import Array, Rows
-from loader.rows.csr import rows_of_csr
-from loader.rows.fields import LABEL, QID, dense_names, left_out
+from loader.rows.csr import split_csr_rows
+from loader.rows.fields import LABEL, QID, dense_names, optional_dense_names
 from loader.rows.settings import RowsConfig
 
 LABELS = "y"
@@ -71,7 +71,7 @@ class NpzReader:
         arrays that do not fit together."""
         if "format.npy" in archive.namelist() and read_array(archive, "format").tolist() not in (b"csr", "csr"):
             raise ValueError("the matrix is not in the csr format; convert it by .tocsr()")
-        read = [name for name in dense_names(self._settings) if name not in left_out(self._settings)]
+        read = [name for name in dense_names(self._settings) if name not in optional_dense_names(self._settings)]
         names = read + ([QID] if self._settings.qid else [])
         dense = {name: read_array(archive, LABELS if name == LABEL else name) for name in names}
         indptr = read_array(archive, "indptr")
@@ -80,7 +80,7 @@ class NpzReader:
         ]:
             raise ValueError(f"shape is {shape}, and indptr has {len(indptr) - 1} rows")
         indices, values = read_array(archive, "indices"), read_array(archive, "data")
-        return rows_of_csr(indptr, indices, values, dense, self._settings)
+        return split_csr_rows(indptr, indices, values, dense, self._settings)
 
 
 def rows_nbytes(file: DataFile) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from loader.files.identity import DataFile
 
 if TYPE_CHECKING:
-    from loader.formats.file_tools import Verdict
+    from loader.formats.file_tools import VerifyResult
     from loader.formats.format import OnProgress
     from loader.rows.category_sample import CategorySample
     from loader.rows.formats.parquet.reader import ParquetReader
@@ -57,7 +57,7 @@ def rows_nbytes(file: DataFile) -> tuple[int, int]:
     return rows_nbytes(file)
 
 
-def verify(path: Path, threads: int, progress: OnProgress | None) -> Verdict:  # noqa: ARG001
+def verify(path: Path, threads: int, progress: OnProgress | None) -> VerifyResult:  # noqa: ARG001
     from loader.rows.formats.parquet.file import verify
 
     return verify(path, progress)

@@ -14,8 +14,8 @@ from pyarrow import types
 from loader.rows.block import Array, Rows, Sparse
 from loader.rows.category_sample import CategorySample, column_names, present_texts
 from loader.rows.columns import Column
-from loader.rows.feature_hash import Texts, hashed_field
-from loader.rows.fields import LABEL, QID, WEIGHT, dense_names, left_out
+from loader.rows.feature_hash import Texts, hash_columns
+from loader.rows.fields import LABEL, QID, WEIGHT, dense_names, optional_dense_names
 from loader.rows.settings import RowsConfig
 
 Read = TypeVar("Read")
@@ -29,7 +29,7 @@ class Columns:
         """Finds the columns for the settings' dense numbers and sparse fields among `names`, those of a file. Keeps
         them in `names`."""
         self._settings = settings
-        read = (name for name in dense_names(settings) if name not in left_out(settings))
+        read = (name for name in dense_names(settings) if name not in optional_dense_names(settings))
         wanted = [*read, *([QID] if settings.qid else [])]
         self._dense = {name: _name(*settings.columns.column_of_number(name), names) for name in wanted}
         self._sparse = {
@@ -80,7 +80,7 @@ class Columns:
             return _features(columns[0].combine_chunks())
         begin, end = self._settings.ranges()[field]
         texts = [self._texts(column) for column in columns]
-        return hashed_field(texts, end - begin, self._settings.columns)
+        return hash_columns(texts, end - begin, self._settings.columns)
 
     def _texts(self, column: Any) -> Texts:
         """Returns the categories in a column. A missing list counts as an empty one."""

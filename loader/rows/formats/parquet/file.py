@@ -14,42 +14,42 @@ import pyarrow.parquet
 from loader.command_line.json_line import json_line
 from loader.errors import DataError
 from loader.files.identity import identify
-from loader.formats.file_tools import Verdict
+from loader.formats.file_tools import VerifyResult
 from loader.formats.format import OnProgress
-from loader.rows.formats.parquet.reader import ask, read_group
+from loader.rows.formats.parquet.reader import query_file, read_row_group
 from loader.rows.spellings import INTEGER
 from loader.rows.statistics.columns import Column, ColumnStatistics
-from loader.rows.statistics.verdict import verdict
+from loader.rows.statistics.verify import verify_rows
 
 _DUMPED = 1000  # rows that are printed at once
 
 
-def groups(path: Path, progress: OnProgress | None = None) -> Iterator[Any]:
+def read_row_groups(path: Path, progress: OnProgress | None = None) -> Iterator[Any]:
     """Yields the file's schema, and then the table of each row group. Raises DataError."""
     (file,) = identify([path])
-    count, schema = ask(file, lambda opened: (opened.num_row_groups, opened.schema_arrow))
+    count, schema = query_file(file, lambda opened: (opened.num_row_groups, opened.schema_arrow))
     yield schema
     for group in range(count):
-        yield ask(file, partial(read_group, group=group))
+        yield query_file(file, partial(read_row_group, group=group))
         if progress is not None:
             progress(file.size * (group + 1) // count, file.size)
 
 
-def verify(path: Path, progress: OnProgress | None) -> Verdict:
+def verify(path: Path, progress: OnProgress | None) -> VerifyResult:
     """Reads every row of a file, up to the first damage, and returns the result."""
 
     def counts() -> Iterator[tuple[int, DataError | None]]:
-        there = groups(path, progress)
+        there = read_row_groups(path, progress)
         next(there)
         for table in there:
             yield table.num_rows, None
 
-    return verdict(str(path), counts())
+    return verify_rows(str(path), counts())
 
 
 def inspect(path: Path, progress: OnProgress | None) -> ColumnStatistics:
     """Reads every row of a file and returns statistics of its columns. Raises DataError."""
-    there = groups(path, progress)
+    there = read_row_groups(path, progress)
     columns = [Column(name) for name in next(there).names]
     entries = 0
     for table in there:
@@ -61,12 +61,12 @@ def inspect(path: Path, progress: OnProgress | None) -> ColumnStatistics:
 
 def dump(path: Path, limit: int | None) -> Iterator[bytes]:
     """Yields the rows as JSON objects, one line a row, in blocks of whole lines. Raises DataError."""
-    there = groups(path)
+    there = read_row_groups(path)
     next(there)
     left = limit
     for table in there:
         for batch in table.slice(0, left).to_batches(_DUMPED):
-            lines = (json_line(row, ascii_only=False, other=str) for row in _printable(batch).to_pylist())
+            lines = (json_line(row, ascii_only=False, convert=str) for row in _printable(batch).to_pylist())
             yield "".join(lines).encode()
         if left is not None:
             left -= min(left, table.num_rows)

@@ -13,8 +13,8 @@ from loader.errors import DataChangedError, DataError
 from loader.files.identity import DataFile
 from loader.files.regular import open_regular
 from loader.formats.format import Place
-from loader.formats.readers import usable
-from loader.plugins.error_text import LONGEST_TEXT, shortened
+from loader.formats.readers import open_usable_files
+from loader.plugins.error_text import MAX_MESSAGE_LENGTH, shorten
 from loader.rows.block import Rows
 from loader.rows.category_sample import CategorySample, refuse_float_ids, sampled_parts, sampled_rows
 from loader.rows.settings import RowsConfig
@@ -41,7 +41,7 @@ class ParquetReader:
     def __init__(self, files: Sequence[DataFile], settings: RowsConfig, *, skip_damaged: bool) -> None:
         settings.check_columns()
         self.name = ", ".join(str(file.path) for file in files[:3])
-        opened = usable(files, lambda file: _File(file, settings), skip_damaged=skip_damaged)
+        opened = open_usable_files(files, lambda file: _File(file, settings), skip_damaged=skip_damaged)
         self._chunks = [(file, group) for file in opened for group in range(file.num_groups)]
 
     @property
@@ -54,7 +54,7 @@ class ParquetReader:
 
     def count(self, chunk: int) -> int:
         file, group = self._chunks[chunk]
-        return int(ask(file.file, lambda opened: opened.metadata.row_group(group).num_rows))
+        return int(query_file(file.file, lambda opened: opened.metadata.row_group(group).num_rows))
 
     def read(self, chunk: int) -> Iterator[Rows]:
         file, group = self._chunks[chunk]
@@ -68,7 +68,7 @@ class _File:
         """Checks the file's columns. Raises DataError for a file that can't be used, ValueError for ids that were once
         floats."""
         self.file = file
-        self.num_groups, schema = ask(file, lambda opened: (opened.num_row_groups, opened.schema_arrow))
+        self.num_groups, schema = query_file(file, lambda opened: (opened.num_row_groups, opened.schema_arrow))
         try:
             self._columns = Columns(settings, schema.names)
             self._columns.rows(schema.empty_table())  # raises ValueError for unsuitable types
@@ -81,12 +81,14 @@ class _File:
         """Returns the categories in some rows. Returns none if the rows are damaged, since reading them later raises
         the error."""
         try:
-            return self._columns.category_sample(ask(self.file, partial(_some_rows, columns=self._columns.names)))
+            return self._columns.category_sample(
+                query_file(self.file, partial(_some_rows, columns=self._columns.names))
+            )
         except DataError:
             return {}
 
     def read(self, group: int) -> Rows:
-        table = ask(self.file, lambda opened: read_group(opened, group, self._columns.names))
+        table = query_file(self.file, lambda opened: read_row_group(opened, group, self._columns.names))
         try:
             return self._columns.rows(table)
         except ValueError as error:
@@ -101,12 +103,12 @@ def category_sample(file: DataFile, settings: RowsConfig) -> CategorySample:
 def texts(file: DataFile, column: str) -> Iterator[str]:
     """Yields the value of one column in each row. Raises DataError, also for a column that does not exist or has
     neither texts nor numbers."""
-    groups, names = ask(file, lambda opened: (opened.num_row_groups, opened.schema_arrow.names))
+    groups, names = query_file(file, lambda opened: (opened.num_row_groups, opened.schema_arrow.names))
     if names.count(column) != 1:
         what = "no column" if column not in names else "more than one column"
         raise DataError(file.path, f"{what} {column!r} (--id); there are {', '.join(names[:40])}")
     for group in range(groups):
-        table = ask(file, partial(read_group, group=group, columns=[column]))
+        table = query_file(file, partial(read_row_group, group=group, columns=[column]))
         try:
             found = table.column(0).cast(pyarrow.string()).to_pylist()
         except pyarrow.ArrowException:
@@ -118,12 +120,14 @@ def texts(file: DataFile, column: str) -> Iterator[str]:
 
 def rows_nbytes(file: DataFile) -> tuple[int, int]:
     """Estimates memory as `loader.rows.memory.SizedFormat` does, for all columns decoded. Raises DataError."""
-    metadata = ask(file, lambda opened: opened.metadata)
+    metadata = query_file(file, lambda opened: opened.metadata)
     sizes = [metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups)]
     return _MEMORY * max(sizes, default=0), _MEMORY * sum(sizes)
 
 
-def read_group(opened: pyarrow.parquet.ParquetFile, group: int, columns: Sequence[str] | None = None) -> pyarrow.Table:
+def read_row_group(
+    opened: pyarrow.parquet.ParquetFile, group: int, columns: Sequence[str] | None = None
+) -> pyarrow.Table:
     """Reads a row group, or some columns of it, without threads of Arrow. Such a thread would abort the process if it
     released a buffer of Python's while the process ends."""
     return opened.read_row_group(group, columns, use_threads=False)
@@ -152,14 +156,14 @@ def _some_rows(opened: pyarrow.parquet.ParquetFile, columns: Sequence[str]) -> p
 
 
 def _parquet_file(opened: IO[bytes]) -> pyarrow.parquet.ParquetFile:
-    """Opens a file without threads that read ahead (see `read_group`). INT96 timestamps are read in microseconds: in
-    nanoseconds the year 9999 would wrap around to 1816."""
+    """Opens a file without threads that read ahead (see `read_row_group`). INT96 timestamps are read in microseconds:
+    in nanoseconds the year 9999 would wrap around to 1816."""
     return pyarrow.parquet.ParquetFile(
         opened, page_checksum_verification=True, pre_buffer=False, coerce_int96_timestamp_unit="us"
     )
 
 
-def ask(file: DataFile, question: Callable[[pyarrow.parquet.ParquetFile], Found]) -> Found:
+def query_file(file: DataFile, question: Callable[[pyarrow.parquet.ParquetFile], Found]) -> Found:
     """Opens a Parquet file, and returns the result of calling `question` with the open file. Raises DataError, and
     DataChangedError if the file has changed since it was identified, so that such a file is not called damaged."""
     fault: Exception | None = None
@@ -177,5 +181,5 @@ def ask(file: DataFile, question: Callable[[pyarrow.parquet.ParquetFile], Found]
     if change := _native.file_change(file.path, file.identity, False):
         raise DataChangedError(file.path, change)
     if fault is not None:
-        raise DataError(file.path, f"can't be read as parquet: {shortened(str(fault), LONGEST_TEXT)}")
+        raise DataError(file.path, f"can't be read as parquet: {shorten(str(fault), MAX_MESSAGE_LENGTH)}")
     return answer

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from loader.files.compression import READ_ENDINGS
+from loader.files.compression import READABLE_ENDINGS
 from loader.files.identity import DataFile
 
 if TYPE_CHECKING:
-    from loader.formats.file_tools import Verdict
+    from loader.formats.file_tools import VerifyResult
     from loader.formats.format import OnProgress
     from loader.rows.formats.svmlight.reader import SvmlightReader
     from loader.rows.statistics.features import FeatureStatistics
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # late imports: all formats are loaded to find that of a file; what reads files is not
 
 FAMILY = "rows"
-SUFFIXES = tuple(f".{name}{packed}" for name in ("svm", "svmlight", "libsvm") for packed in READ_ENDINGS)
+SUFFIXES = tuple(f".{name}{packed}" for name in ("svm", "svmlight", "libsvm") for packed in READABLE_ENDINGS)
 _LINE = re.compile(
     rb"\s*(#[^\n]*\n\s*)*[-+]?[0-9.]+([eE][-+]?[0-9]+)?(:[0-9.]+)?([ \t]+qid:[0-9]+)?[ \t]+[0-9]+:[-+0-9.]"
 )
@@ -56,23 +56,23 @@ def rows_nbytes(file: DataFile) -> tuple[int, int]:
     return text_nbytes(file)
 
 
-def verify(path: Path, threads: int, progress: OnProgress | None) -> Verdict:  # noqa: ARG001 (disk or zlib limits)
-    from loader.rows.formats.svmlight.file import chunks
-    from loader.rows.statistics.text import counts
-    from loader.rows.statistics.verdict import verdict
+def verify(path: Path, threads: int, progress: OnProgress | None) -> VerifyResult:  # noqa: ARG001 (disk or zlib limits)
+    from loader.rows.formats.svmlight.file import read_chunks
+    from loader.rows.statistics.text import count_rows
+    from loader.rows.statistics.verify import verify_rows
 
-    return verdict(str(path), counts(chunks(path, progress)))
+    return verify_rows(str(path), count_rows(read_chunks(path, progress)))
 
 
 def inspect(path: Path, progress: OnProgress | None) -> FeatureStatistics:
-    from loader.rows.formats.svmlight.file import chunks
-    from loader.rows.statistics.features import statistics
+    from loader.rows.formats.svmlight.file import read_chunks
+    from loader.rows.statistics.features import compute_statistics
 
-    return statistics(path, chunks(path, progress))
+    return compute_statistics(path, read_chunks(path, progress))
 
 
 def dump(path: Path, limit: int | None) -> Iterator[bytes]:
-    from loader.rows.formats.svmlight.file import chunks
-    from loader.rows.statistics.text import dump
+    from loader.rows.formats.svmlight.file import read_chunks
+    from loader.rows.statistics.text import format_rows
 
-    return dump(chunks(path), limit)
+    return format_rows(read_chunks(path), limit)

@@ -9,13 +9,13 @@ from loader import _native
 from loader.errors import DataError
 from loader.formats.format import OnProgress
 from loader.rows.block import Rows
-from loader.rows.chunks import read_chunk
+from loader.rows.chunks import read_native_chunk
 from loader.rows.fields import NO_QID
 
 _MOST = 2**32 - 1
 
 
-def any_shape() -> _native.RowShape:
+def unrestricted_shape() -> _native.RowShape:
     """Returns the shape of rows that have a single field with all possible feature numbers, and query numbers. A row
     without a query number has `NO_QID`."""
     shape = _native.RowShape()
@@ -25,13 +25,13 @@ def any_shape() -> _native.RowShape:
     return shape
 
 
-def chunks(path: Path, progress: OnProgress | None = None) -> Iterator[tuple[Rows, DataError | None]]:
+def read_chunks(path: Path, progress: OnProgress | None = None) -> Iterator[tuple[Rows, DataError | None]]:
     """Yields the rows of each chunk, with the fault that follows them or None, up to the first fault. Raises DataError
     if the file can't be opened."""
     file = _native.LineFile(path)
     reader = _native.SvmlightReader([file])
     for chunk in range(file.num_chunks):
-        rows, error = read_chunk(reader, chunk, any_shape())
+        rows, error = read_native_chunk(reader, chunk, unrestricted_shape())
         yield rows, error
         if error is not None:
             return

@@ -8,9 +8,9 @@ from loader import _native
 from loader.files.identity import DataFile
 from loader.formats.format import Place
 from loader.rows.block import Rows
-from loader.rows.chunks import read_chunk
+from loader.rows.chunks import read_native_chunk
 from loader.rows.fields import LABEL, WEIGHT
-from loader.rows.formats.svmlight.file import any_shape
+from loader.rows.formats.svmlight.file import unrestricted_shape
 from loader.rows.settings import RowsConfig
 
 
@@ -47,7 +47,7 @@ class SvmlightReader:
         return self._places[chunk]
 
     def read(self, chunk: int) -> Iterator[Rows]:
-        rows, error = read_chunk(self.native, chunk, any_shape())
+        rows, error = read_native_chunk(self.native, chunk, unrestricted_shape())
         yield rows
         if error is not None:
             raise error

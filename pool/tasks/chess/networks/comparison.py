@@ -17,7 +17,7 @@ from loader.files.paths import find_files
 from loader.stream.config import DataConfig
 from loader.stream.data import Data
 from loader.stream.schema import SparseBatch
-from loader.stream.sequential import batches_in_order
+from loader.stream.sequential import read_in_file_order
 from pool.analysis.predict import Predictor
 from pool.config.changes import Change
 from pool.config.load import changed_config, load_config
@@ -161,7 +161,7 @@ def _evaluated(
     results, in the order of the files."""
     blocks: list[tuple[Numbers, Numbers, Numbers]] = []
     samples = 0
-    for batch, order in batches_in_order(Data(data, tuple(files), seed)):
+    for batch, order in read_in_file_order(Data(data, tuple(files), seed)):
         if isinstance(evaluator, Predictor):
             values = evaluator.predict(TensorBatch.from_numpy(batch), len(order))
         else:

@@ -54,7 +54,7 @@ def _saved(net: Path, description: str, settings: dict[str, dict[str, object]], 
     from pool.checkpoint.state import FOLDER, OptimizerNumbers
     from pool.config.load import parse_config
     from pool.task.factory import make_task
-    from pool.task.start import of_a_resumed_run
+    from pool.task.start import without_start_from
 
     model_settings = {**settings["model"], "start_from": str(net.absolute())}
     config = parse_config({**settings, "model": model_settings, "run": {"dir": str(output)}}, str(net))
@@ -67,7 +67,7 @@ def _saved(net: Path, description: str, settings: dict[str, dict[str, object]], 
     start = store.Checkpoint(
         step=0,
         cursor=Cursor(),
-        config=config.model_copy(update={"model": of_a_resumed_run(config.model)}).model_dump(mode="json"),
+        config=config.model_copy(update={"model": without_start_from(config.model)}).model_dump(mode="json"),
         fingerprint={},
         data=[],
         weights=model.state_dict(),

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from loader.command_line.json_line import json_line
-from loader.pictures import need_matplotlib
+from loader.pictures import require_matplotlib
 from pool.commands.arguments import Force, NetworkConfig, check_new
 from pool.errors import ConfigError
 from pool.tasks.chess.network import NetworkSummary, TensorSummary
@@ -49,7 +49,7 @@ def inspect(
     in. dead: outputs of a layer that are 0 whatever the position is.
     """
     if pictures is not None:
-        need_matplotlib("--pictures")
+        require_matplotlib("--pictures")
     elif positions:
         raise ConfigError("inspect: --positions is for --pictures DIR")
     network = read_file(net, config)

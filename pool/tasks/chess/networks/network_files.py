@@ -10,14 +10,14 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
-from loader.plugins.registry import load
+from loader.plugins.registry import import_object
 from pool.checkpoint.folder import locate
 from pool.checkpoint.state import read_state
 from pool.config.load import load_config
 from pool.errors import ConfigError, PoolError
 from pool.export.member import NEWEST, Choice
 from pool.run_folder.strict_json import printable
-from pool.task.registry import TASKS, task_module
+from pool.task.registry import TASKS, load_task_module
 from pool.tasks.chess.network import Evaluation, Family, FileNetwork, Network, NetworkTask
 from pool.tasks.chess.positions import Position, PositionBatch
 from pool.tasks.chess.quantization import Ints
@@ -81,9 +81,9 @@ def network_families() -> dict[str, Family]:
 
 def _families() -> Iterator[tuple[str, Family]]:
     for name in TASKS.bundled:
-        module = getattr(task_module(name), "NETWORKS", None)
+        module = getattr(load_task_module(name), "NETWORKS", None)
         if module is not None:
-            yield name, cast(Family, load(module, ours=True))
+            yield name, cast(Family, import_object(module, ours=True))
 
 
 def _check_task(task: str, known: Mapping[str, Family], where: str) -> None:

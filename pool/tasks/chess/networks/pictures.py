@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from loader.pictures import picture
+from loader.pictures import open_figure
 from pool.errors import PoolError
 from pool.tasks.chess.network import FileNetwork, FirstLayerBoards, NetworkSummary, TensorSummary
 from pool.tasks.chess.pair_order import BLOCK
@@ -72,7 +72,7 @@ def draw_histograms(facts: Sequence[TensorSummary], tensors: Mapping[str, npt.ND
     facts = [fact for fact in facts if fact.limits is not None]
     rows = -(-len(facts) // _TENSORS_A_ROW)
     title = "integers of each tensor, share of the numbers; red: limits of the integer type, or of training"
-    with picture(path, title, 4.4 * _TENSORS_A_ROW, 2.1 * rows + 0.5) as figure:
+    with open_figure(path, title, 4.4 * _TENSORS_A_ROW, 2.1 * rows + 0.5) as figure:
         grid = list(figure.subplots(rows, _TENSORS_A_ROW, squeeze=False).flat)
         for axes, fact in zip(grid, facts, strict=False):
             _panel(axes, fact, tensors[fact.name])
@@ -143,7 +143,7 @@ def draw_sizes(boards: FirstLayerBoards, path: Path) -> None:
     if ranks > 1:
         last = chr(ord(boards.first_file) + files - 1)
         title += f"\na small board for each square of the own king: files {boards.first_file} to {last}, rank 8 on top"
-    with picture(path, title, 2.0 * _PIECES_A_ROW, (2.0 * ranks / files + 0.25) * rows + 0.5) as figure:
+    with open_figure(path, title, 2.0 * _PIECES_A_ROW, (2.0 * ranks / files + 0.25) * rows + 0.5) as figure:
         grid = list(figure.subplots(rows, _PIECES_A_ROW, squeeze=False).flat)
         for p, (axes, piece) in enumerate(zip(grid, boards.pieces, strict=False)):
             squares = masked(piece, sizes[:, p].T).T
@@ -167,7 +167,7 @@ def draw_outputs(boards: FirstLayerBoards, path: Path) -> None:
         rows.append([as_board(each / high) for each in squares])
         names.append(f"{output}\n±{high:.2g}")
     title = "the outputs with the largest weights, mean over the king's buckets; each row has its own scale"
-    with picture(path, title, 0.95 * len(boards.pieces) + 0.8, 0.95 * len(rows) + 0.8) as figure:
+    with open_figure(path, title, 0.95 * len(boards.pieces) + 0.8, 0.95 * len(rows) + 0.8) as figure:
         axes = figure.subplots()
         show(axes, beside_one_another(rows), _SIGNED, -1.0, 1.0)
         axes.tick_params(length=0, labeltop=True, labelbottom=False, labelsize=8)
@@ -179,7 +179,7 @@ def draw_worth(boards: FirstLayerBoards, worth: npt.NDArray[np.float64], path: P
     """Draws the PSQT values of each piece: their mean by square, and their mean by output bucket."""
     by_square = worth.mean(axis=(0, 3))  # [pieces, 64]
     pieces = [p for p, piece in enumerate(boards.pieces) if not piece.startswith("king")]
-    with picture(path, "PSQT in internal units, mean over the king's buckets", 13, 8.2) as figure:
+    with open_figure(path, "PSQT in internal units, mean over the king's buckets", 13, 8.2) as figure:
         grid = figure.add_gridspec(3, len(pieces) // 2, height_ratios=(1, 1, 1.3))
         for number, p in enumerate(pieces):
             axes = figure.add_subplot(grid[number % 2, number // 2])
@@ -220,7 +220,7 @@ def draw_zeros(network: FileNetwork, positions: Sequence[Position], path: Path) 
         f"zeros behind the first layer, {len(positions):,} positions: {share.mean():.1%} of the inputs, "
         f"{blocks:.1%} of blocks of {BLOCK}; always 0: {always} of {len(share)}, never: {never}"
     )
-    with picture(path, title, 11, 4.2) as figure:
+    with open_figure(path, title, 11, 4.2) as figure:
         by_place, by_size = figure.subplots(1, 2)
         by_place.plot(np.arange(len(share)), share, ".", color=_LINE, markersize=3)
         by_place.set_xlabel("place in the network")

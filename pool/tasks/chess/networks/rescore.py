@@ -22,7 +22,7 @@ from loader.chess.positions.entry import NO_SCORE
 from loader.chess.positions.pgn_comments import NO_SETTINGS, PgnComments
 from loader.cli.options import ALL_THREADS, AS_MANY_AS_CORES, Format
 from loader.stream.data import Data
-from loader.stream.sequential import batches_in_order
+from loader.stream.sequential import read_in_file_order
 from loader.stream.sources import data_config
 from pool.checkpoint.digest import start_digest
 from pool.commands.arguments import Averaged, Member, NetworkConfig
@@ -146,8 +146,8 @@ def rescore(
     from loader.chess.cli.position_progress import position_progress
     from loader.chess.engines.rescore_positions import count_positions
     from loader.chess.positions.input import open_sources, refuse_empty
-    from loader.cli.terminal import byte_progress
-    from loader.files.interruption import interruptible
+    from loader.cli.terminal import show_byte_progress
+    from loader.files.interruption import record_stop_signals
 
     rate = None if win_rate is None else _parse_win_rate(win_rate, scale)
     target = choose_file_target(output, to)
@@ -161,8 +161,8 @@ def rescore(
             f"{output}: its format has {units}, the network {network.units}: --scale makes one of the other\n"
         )
     began = time.monotonic()
-    with interruptible() as interruption:
-        with byte_progress(f"checking {output.name}") as progress:
+    with record_stop_signals() as interruption:
+        with show_byte_progress(f"checking {output.name}") as progress:
             whole = count_positions(sources, target.format, interruption.check, progress)
         with position_progress(whole) as report:
             identity = {"network": start_digest(net), "--ema": averaged, "--member": member, "--scale": scale}
@@ -256,7 +256,7 @@ def _scores(teacher: Teacher, sources: Sequence[SourceFile], begin: int) -> Iter
     known = tuple(source.data_file for source in sources if source.data_file is not None)
     waiting = deque[Future[Scores]]()
     with ThreadPoolExecutor(teacher.threads) as pool:
-        for batch, order in batches_in_order(Data(config, known)):
+        for batch, order in read_in_file_order(Data(config, known)):
             samples = len(order)
             if begin >= samples:
                 begin -= samples

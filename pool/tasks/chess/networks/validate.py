@@ -39,13 +39,13 @@ def validate(
     network's, in units of the score. A file is evaluated as its engine does, in integers; a checkpoint in floats, of
     an ensemble the mean.
     """
-    from loader.cli.terminal import sample_count
+    from loader.cli.terminal import show_sample_count
     from pool.commands.tables import show
     from pool.config.changes import Change
     from pool.metrics.digits import in_digits
     from pool.tasks.chess.networks.comparison import compare
 
-    with sample_count("validate") as on_progress:
+    with show_sample_count("validate") as on_progress:
         comparison = compare(nets, data, [Change.parse(text) for text in changes or ()], config, task, on_progress)
     if as_json:
         for net in comparison.nets:

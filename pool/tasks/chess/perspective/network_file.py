@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loader.errors import DataError
-from loader.files.compression import decompressor
+from loader.files.compression import find_decompress_command
 from loader.files.regular import open_regular, read_regular
 from pool.tasks.chess.perspective.config import ExportTensor
 from pool.tasks.chess.perspective.layout import from_file_order, to_file_order
@@ -66,7 +66,7 @@ def _naming(path: Path) -> Iterator[None]:
 
 def _refuse_compressed(path: Path, head: bytes) -> None:
     """Raises DataError if a file begins as a compressed one does. `head` are its first bytes."""
-    if (program := decompressor(head)) is not None:
+    if (program := find_decompress_command(head)) is not None:
         raise DataError(path, f"is compressed, and a network's file is read as it is: {program} {path} > NET.bin")
 
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 import pool.tasks.chess.stockfish.leb128 as leb128
 from loader.errors import DataError
-from loader.files.compression import decompressor
+from loader.files.compression import find_decompress_command
 from loader.files.regular import read_regular
 from pool.tasks.chess.proof import write_whole
 from pool.tasks.chess.stockfish.versions import (
@@ -146,7 +146,7 @@ class _Reader:
         compressed."""
         word, words = bytes(self._data[:4]), {version.word for version in VERSIONS.values()}
         if not any(word == known.to_bytes(4, "little")[: len(word)] for known in words):
-            if (program := decompressor(bytes(self._data[:16]))) is not None:
+            if (program := find_decompress_command(bytes(self._data[:16]))) is not None:
                 raise self._error(f"is compressed, and a .nnue file is read as it is: {program} {self._file} > NET", 0)
             expected = " or ".join(f"{word:#010x}" for word in sorted(words, reverse=True))
             version = int.from_bytes(word, "little")

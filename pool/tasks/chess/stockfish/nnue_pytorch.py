@@ -30,9 +30,9 @@ import numpy.typing as npt
 
 import pool.tasks.chess.stockfish.halfka as halfka
 from loader.errors import DataError
-from loader.files.compression import decompressor
+from loader.files.compression import find_decompress_command
 from loader.files.regular import open_regular
-from loader.plugins.error_text import in_words
+from loader.plugins.error_text import format_error
 from pool.tasks.chess.stockfish.quantization import Floats
 from pool.tasks.chess.stockfish.versions import FC_1_OUT, L1_STEP, MAX_L1, NUM_BUCKETS, VERSIONS, Table, Version
 
@@ -225,7 +225,7 @@ def read_tensors(path: Path) -> Mapping[str, Tensor]:
         if strange:
             what = f"names code or a class that no checkpoint needs, {strange[0]}"
         else:
-            what = f"has an entry that can't be read ({in_words(error):.200}; save the state_dict alone)"
+            what = f"has an entry that can't be read ({format_error(error):.200}; save the state_dict alone)"
         raise DataError(path, f"{what}: it is not run, and the file not read") from None
     tensors = {name: value for name, value in _named_tensors(tree) if isinstance(value, torch.Tensor)}
     if not tensors:
@@ -246,7 +246,7 @@ def _sizes_of_storages(path: Path) -> set[int]:
     except OSError as error:
         raise DataError(path, f"can't be read: {error.strerror}") from None
     with os.fdopen(descriptor, "rb") as file:
-        program = decompressor(file.read(16))
+        program = find_decompress_command(file.read(16))
         if program is not None and program != "unzip -p":
             raise DataError(path, f"is compressed, and a checkpoint is read as it is: {program} {path} > CHECKPOINT")
         try:

@@ -21,7 +21,7 @@ from loader.errors import DataError
 from loader.exit_codes import EXIT_FAILED
 from loader.files.identity import identify
 from loader.formats import parallel
-from loader.formats.registry import format_by_name
+from loader.formats.registry import load_format
 from tests.support.looked_into import dump
 from tests.support.paths import VALIDATION
 from tests.support.positions import SUFFIXES, encode, sample
@@ -158,7 +158,7 @@ def test_an_input_that_changes_ends_a_dump(kind: str, change: Change, inputs: di
         line = f"1 2:3 #{'comment' * 100}\n" if kind == "svmlight" else "1,2\n"
         file.write_text("label,a\n" * (kind == "csv") + line * (1_150_000 // len(line)))
     os.utime(file, ns=(0, 0))
-    of_rows = getattr(format_by_name(kind), "dump", None)
+    of_rows = getattr(load_format(kind), "dump", None)
     blocks: Any = dump(file) if of_rows is None else of_rows(file, None)
     next(blocks)
     change(file)

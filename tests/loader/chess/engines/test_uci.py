@@ -25,7 +25,7 @@ from loader.chess.engines.uci import (
     parse_setting,
 )
 from loader.errors import EngineError, EngineStartError, UsageError
-from loader.files.interruption import interruptible
+from loader.files.interruption import record_stop_signals
 from tests.support.programs.scripted_engine import write_engine
 from tests.support.wait import wait_for
 
@@ -139,7 +139,7 @@ def test_an_engine_that_does_not_keep_a_limit_is_told_of(
 ) -> None:
     program = str(write_engine(tmp_path / "engine", script))
     lines: list[str] = []
-    with interruptible() as interruption:
+    with record_stop_signals() as interruption:
         check_engine(EngineSettings(program), limits, interruption, lines.append)
     start = f"warning: {program}: {problem}: its scores and games are not those"
     assert [line[: len(start)] for line in lines] == ([] if problem is None else [start])

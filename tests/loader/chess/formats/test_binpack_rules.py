@@ -8,7 +8,7 @@ import chess
 import pytest
 
 from loader.chess.positions.inputs import entries
-from loader.formats.file_tools import Verdict
+from loader.formats.file_tools import VerifyResult
 from tests.loader.chess.formats.binpack_bytes import START, Stem, chunk, codes, move_word, text
 from tests.support.looked_into import verify
 
@@ -16,7 +16,7 @@ KINGS = {chess.E1: 10, chess.E8: 11}
 ZERO_SCORE = (0, 5)
 
 
-def verdict_of(folder: Path, data: bytes) -> Verdict:
+def verdict_of(folder: Path, data: bytes) -> VerifyResult:
     file = folder / "test.binpack"
     file.write_bytes(data)
     return verify(file)
@@ -140,7 +140,7 @@ def test_ply_counts_on_past_its_fourteen_bits(tmp_path: Path) -> None:
 @pytest.mark.parametrize("spare", [1, 20, 33])
 def test_up_to_33_spare_bytes_at_the_end_of_a_payload_may_hold_anything(spare: int, tmp_path: Path) -> None:
     data = chunk(Stem(KINGS).bytes() + b"\xff" * spare) + chunk(Stem(KINGS).bytes())
-    assert verdict_of(tmp_path, data) == Verdict(str(tmp_path / "test.binpack"), True, 2)
+    assert verdict_of(tmp_path, data) == VerifyResult(str(tmp_path / "test.binpack"), True, 2)
 
 
 BAD_HEADERS = {
@@ -160,4 +160,4 @@ BAD_HEADERS = {
 def test_a_bad_header_is_named_after_the_entries_before_it(header: bytes, tmp_path: Path) -> None:
     good = chunk(Stem(KINGS).bytes())
     verdict = verdict_of(tmp_path, good + header)
-    assert verdict == Verdict(str(tmp_path / "test.binpack"), False, 1, len(good), BAD_HEADERS[header])
+    assert verdict == VerifyResult(str(tmp_path / "test.binpack"), False, 1, len(good), BAD_HEADERS[header])

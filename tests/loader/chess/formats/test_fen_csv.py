@@ -18,7 +18,7 @@ import pytest
 from loader.chess.positions.entry import NO_SCORE, Entry
 from loader.chess.positions.inputs import entries
 from loader.cli.main import main
-from loader.formats.registry import find_format
+from loader.formats.registry import resolve_format
 from loader.stream.data import open_stream
 from loader.stream.slots import read_batches
 from loader.stream.sources import data_config
@@ -253,7 +253,7 @@ def test_it_is_only_read(tmp_path: Path, capsys: Capture) -> None:
 
 def formats_of(path: Path) -> list[str]:
     """The format among all, and among those of each family."""
-    return [find_format(path, setting="data.format", family=family) for family in (None, "rows", "chess")]
+    return [resolve_format(path, setting="data.format", family=family) for family in (None, "rows", "chess")]
 
 
 def test_files_of_rows_with_these_names_stay_rows(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 from loader.chess.positions.entry import NO_SCORE, Entry
 from loader.chess.positions.inputs import entries
 from loader.cli.main import main
-from loader.formats.registry import find_format
+from loader.formats.registry import resolve_format
 from loader.stream.data import open_stream
 from loader.stream.slots import read_batches
 from loader.stream.sources import data_config
@@ -132,7 +132,7 @@ def test_it_is_known_by_its_content_or_name_and_converts(tmp_path: Path, packing
     elif packing == ".zst":
         data = subprocess.run(["zstd", "-qc"], input=data, capture_output=True, check=True).stdout
     path.write_bytes(data)
-    assert find_format(path, setting="data.format") == "lichess_evals"
+    assert resolve_format(path, setting="data.format") == "lichess_evals"
     assert main(["convert", str(path), "-o", str(tmp_path / "a.txt")]) == 2
     assert "move" in capsys.readouterr().err
     assert main(["convert", str(path), "-o", str(tmp_path / "a.txt"), "--lossy"]) == 0
@@ -140,7 +140,7 @@ def test_it_is_known_by_its_content_or_name_and_converts(tmp_path: Path, packing
     assert [(entry.score, entry.result) for entry in entries(tmp_path / "a.txt")] == known
     if not packing:
         (tmp_path / "a.dat").write_bytes(data)
-        assert find_format(tmp_path / "a.dat", setting="data.format") == "lichess_evals"
+        assert resolve_format(tmp_path / "a.dat", setting="data.format") == "lichess_evals"
 
 
 def test_a_run_trains_on_it(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def rows_and_digests(config: DataConfig, file: Path) -> tuple[list[list[int]], l
     """Own bags then the opponents' of each batch, and what identifies it."""
     rows, digests = [], []
     reader = open_files(TEXT, identify([file]), may_grow=False, skip_damaged=False)  # keeps what no game can have
-    source = ChessSource().native(config, [reader], seed=1)
+    source = ChessSource().native_source(config, [reader], seed=1)
     with closing(NativeStream(config, batch_schema(config), source, seed=1)) as stream:
         for batch in islice(read_batches(stream, 8), 8):
             (field,) = batch.sparse.values()

@@ -21,7 +21,7 @@ from loader.cli.main import main
 from loader.errors import DataError
 from loader.formats.format import Place
 from loader.stream.data import open_stream
-from loader.stream.left_out import LeftOut
+from loader.stream.skipped_data import SkippedData
 from loader.stream.slots import read_batches
 from loader.stream.sources import data_config
 from tests.support.positions import SUFFIXES, encode, make_writer
@@ -311,6 +311,6 @@ def test_an_entry_of_a_reader_in_python_is_judged_too() -> None:
     assert IMPOSSIBLE in fault[1]
     records, fault, left_out = PythonChunks(reader, skips=True).read(0)
     assert (len(records), fault) == (2, None)
-    (kind,) = [LeftOut(*each) for each in left_out]
+    (kind,) = [SkippedData(*each) for each in left_out]
     assert (kind.samples, kind.file) == (1, "own.data")
     assert IMPOSSIBLE in kind.reason

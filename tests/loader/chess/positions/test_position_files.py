@@ -21,7 +21,7 @@ from loader.chess.readers import open_readers
 from loader.cli.main import main
 from loader.errors import DataError
 from loader.files.identity import identify
-from loader.formats.registry import find_format, format_by_name
+from loader.formats.registry import load_format, resolve_format
 from loader.stream.data import Data, open_stream
 from loader.stream.interface import Cursor
 from loader.stream.slots import read_batches
@@ -54,7 +54,7 @@ def digests(paths: list[Path], count: int, **keys: Any) -> list[str]:
 def test_entries_come_back_as_far_as_the_format_has_them(name: str, files: dict[str, Path]) -> None:
     read = read_file(name, files[name])
     assert len(read) == COUNT
-    lacks = format_by_name(name).LACKS  # type: ignore[attr-defined]
+    lacks = load_format(name).LACKS  # type: ignore[attr-defined]
     for entry, known in zip(read, sample(COUNT), strict=True):
         assert (entry.score, entry.result) == (known.score, known.result)
         assert entry.move == ("0000" if "move" in lacks else known.move)
@@ -62,7 +62,7 @@ def test_entries_come_back_as_far_as_the_format_has_them(name: str, files: dict[
         if "side to move" not in lacks:
             assert entry.fen.split()[:3] == known.fen.split()[:3]
     assert encode(name, read) == files[name].read_bytes()
-    assert find_format(files[name], setting="data.format") == name
+    assert resolve_format(files[name], setting="data.format") == name
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -74,7 +74,7 @@ def test_in_file_order_the_stream_is_that_of_binpack(name: str, files: dict[str,
         with open_stream(config(shuffle=False), [files[each]], SEED) as stream:  # type: ignore[attr-defined]
             for batch in read_batches(stream, COUNT // 250):
                 samples += [(score, result, *rest) for score, result, _, *rest in samples_of(batch)]
-    if "side to move" in format_by_name(name).LACKS:  # type: ignore[attr-defined]
+    if "side to move" in load_format(name).LACKS:  # type: ignore[attr-defined]
         made, known = ([(*sample[:3], *sample[4:]) for sample in samples] for samples in (made, known))
     assert made == known
 
@@ -156,7 +156,7 @@ def test_compressed_files_give_the_same_entries(
     except FileNotFoundError:
         pytest.skip("the program zstd is not installed")
     assert read_file(name, packed) == read_file(name, plain)
-    assert find_format(packed, setting="data.format") == name
+    assert resolve_format(packed, setting="data.format") == name
     order = next(fact.text for fact in Data(config(), identify([packed])).describe() if fact.topic == "order")
     assert "are compressed: positions are read in the order of the files" in order
     cut = packed.read_bytes()
@@ -268,7 +268,7 @@ def test_a_growing_file_counts_up_to_its_last_whole_unit(files: dict[str, Path],
         path = tmp_path / files[name].name
         path.write_bytes(whole + whole[:17])
         (file,) = identify([path])
-        assert format_by_name(name).whole_size(file) == len(whole)  # type: ignore[attr-defined]
+        assert load_format(name).whole_size(file) == len(whole)  # type: ignore[attr-defined]
 
 
 def test_an_origin_names_chunk_and_offset(files: dict[str, Path]) -> None:

@@ -23,7 +23,7 @@ from loader import _native
 from loader.errors import DataError
 from loader.files.identity import identify
 from loader.rows.formats.csv import whole_size
-from loader.rows.readers import texts_of
+from loader.rows.readers import read_column_texts
 from loader.stream.config import DataConfig
 from loader.stream.data import open_stream
 from loader.stream.schema import SparseBatch
@@ -354,7 +354,7 @@ def test_a_column_is_read_beside_the_rows_from_the_same_files(
     rows = {"fields": {"user": [0, 1000]}, "values": False, "columns": columns}
     used = data_config(source="rows", batch_size=4, shuffle=False, rows=rows)
     files = identify([tmp_path / name for name in contents])
-    found = list(texts_of(used, files, "na,me" if header else "0"))
+    found = list(read_column_texts(used, files, "na,me" if header else "0"))
     assert found == ["a,1", "b"] * 2
     with closing(open_stream(used, files, 3)) as stream:
         (batch,) = (batch.copy() for batch in read_batches(stream, 1))

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from loader import _native
 from loader.errors import DataError
 from loader.rows.columns import ColumnsConfig
-from loader.rows.feature_hash import hashed_field
+from loader.rows.feature_hash import hash_columns
 from loader.rows.formats.parquet.file import dump, inspect
 from loader.stream.data import open_stream
 from loader.stream.slots import read_batches
@@ -147,7 +147,7 @@ def test_a_field_has_each_feature_of_its_texts_once(
     columns = [
         (list(chain(*column[:rows])), np.cumsum([0, *map(len, column[:rows])], dtype=np.int64)) for column in (one, two)
     ]
-    offsets, features, values = hashed_field(columns, size, settings)
+    offsets, features, values = hash_columns(columns, size, settings)
     assert values is None
     assert len(offsets) == rows + 1
     for row in range(rows):

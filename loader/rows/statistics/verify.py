@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from loader.errors import DataError
-from loader.formats.file_tools import Verdict
+from loader.formats.file_tools import VerifyResult
 
 
-def verdict(path: str, counts: Iterable[tuple[int, DataError | None]]) -> Verdict:
+def verify_rows(path: str, counts: Iterable[tuple[int, DataError | None]]) -> VerifyResult:
     """Counts the rows of a file up to the first damage, and returns the result for `loader verify`. `counts`: for
     each part of the file the number of rows, and the fault that follows them or None. Iterating over it may raise
     DataError."""
@@ -19,5 +19,5 @@ def verdict(path: str, counts: Iterable[tuple[int, DataError | None]]) -> Verdic
             if error is not None:
                 raise error
     except DataError as error:
-        return Verdict(path, False, entries, error.offset, error.reason)
-    return Verdict(path, True, entries)
+        return VerifyResult(path, False, entries, error.offset, error.reason)
+    return VerifyResult(path, True, entries)

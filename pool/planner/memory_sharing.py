@@ -23,14 +23,14 @@ from pool.exchange.device.card_copies import find_copy_problem
 
 
 @dataclass(frozen=True)
-class Verdict:
+class CheckResult:
     """Whether sharing memory works, and the reason for it."""
 
     proven: bool
     why: str  # explanation for the user
 
 
-def card_proof(devices: Sequence[torch.device], module: str, seconds: float) -> Verdict:
+def check_memory_sharing(devices: Sequence[torch.device], module: str, seconds: float) -> CheckResult:
     """Determines whether processes can exchange gradients and weights through the memory of these devices, all of one
     kind.
 
@@ -47,11 +47,11 @@ def card_proof(devices: Sequence[torch.device], module: str, seconds: float) -> 
     ]
     return next(
         (verdict for verdict in verdicts if not verdict.proven),
-        Verdict(proven=True, why="; ".join(verdict.why for verdict in verdicts)),
+        CheckResult(proven=True, why="; ".join(verdict.why for verdict in verdicts)),
     )
 
 
-def _judged(setup: Setup, shared: Callable[[], dict[str, str]], copied: Callable[[], str] | None) -> Verdict:
+def _judged(setup: Setup, shared: Callable[[], dict[str, str]], copied: Callable[[], str] | None) -> CheckResult:
     """Judges one kind of device, by its note or by trying.
 
     `shared` and `copied` try sharing memory and copying between devices. `copied` is None if there is a single
@@ -67,13 +67,15 @@ def _judged(setup: Setup, shared: Callable[[], dict[str, str]], copied: Callable
                 found[COPIED] = copied()
         except NotTriedError as error:
             why = f"it can't be tried now whether processes can share memory of {setup}: {error}"
-            return Verdict(proven=False, why=why)
+            return CheckResult(proven=False, why=why)
         record = Record(setup, datetime.now(UTC).date().isoformat(), {**record.problems, **found})
         when, kept = f"now, in {time.monotonic() - begin:.1f} s", _kept(record)
     tried = f"shared memory was tried {when}, {setup}"
     if problem := record.failure_line(needed):
-        return Verdict(proven=False, why=f"{tried}: {problem}{kept or f'; to try it again, remove {records_path()}'}")
-    return Verdict(proven=True, why=f"{tried}: {record.passed_line()}{kept}")
+        return CheckResult(
+            proven=False, why=f"{tried}: {problem}{kept or f'; to try it again, remove {records_path()}'}"
+        )
+    return CheckResult(proven=True, why=f"{tried}: {record.passed_line()}{kept}")
 
 
 def _kept(record: Record) -> str:

@@ -8,7 +8,7 @@ import sys
 from types import ModuleType
 
 
-def import_whole(name: str) -> ModuleType:
+def import_without_signals(name: str) -> ModuleType:
     """Imports a module with all signals blocked. A handler that raises an exception in the middle would leave halves of
     numpy or torch, on which later imports fail or crash the process."""
     if name in sys.modules:

@@ -12,7 +12,7 @@ _LARGER_UNITS = ("game", "chain", "chunk")  # units that hold several samples
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class SkippedData:
     """Data of one kind that were left out, of one chunk or of several. The native module makes it from its own record,
     so the order of the fields is fixed."""
 
@@ -32,55 +32,57 @@ class LeftOut:
 
     def describe(self, samples: str) -> str:
         """Returns a line for people. `samples`: what the samples are called, in the plural ("positions")."""
-        noun = samples.removesuffix("s") if self.samples == 1 else samples
-        inside = ""
+        sample_name = samples.removesuffix("s") if self.samples == 1 else samples
+        counts = f"{self.samples:,} {sample_name}"
         if self.unit in _LARGER_UNITS and self.units:
-            inside = f" in {self.units:,} {self.unit}{'' if self.units == 1 else 's'}"
-        return f"left out: {self.kind}: {self.samples:,} {noun}{inside}; the first: {self.first}"
+            unit_name = self.unit if self.units == 1 else f"{self.unit}s"
+            counts += f" in {self.units:,} {unit_name}"
+        return f"left out: {self.kind}: {counts}; the first: {self.first}"
 
 
-class LeftOutChunks:
+class SkippedChunks:
     """Records which data each chunk lost. A chunk that is read again replaces its own record, so nothing is counted
     twice."""
 
     def __init__(self) -> None:
-        self._chunks: dict[int, tuple[LeftOut, ...]] = {}
+        self._chunks: dict[int, tuple[SkippedData, ...]] = {}
 
-    def record(self, chunk: int, found: Iterable[LeftOut]) -> None:
-        """Sets what was left out of chunk number `chunk`. Replaces the chunk's earlier record. May be called by several
-        threads."""
-        if kinds := tuple(found):
+    def record(self, chunk: int, skipped: Iterable[SkippedData]) -> None:
+        """Sets what was left out of chunk number `chunk`. Replaces the chunk's earlier record, unless nothing was left
+        out. May be called by several threads."""
+        kinds = tuple(skipped)
+        if kinds:
             self._chunks[chunk] = kinds
 
-    def totals(self) -> Sequence[LeftOut]:
+    def totals(self) -> Sequence[SkippedData]:
         """Returns the data left out of all chunks, added up by kind."""
-        return total(kind for chunk in sorted(self._chunks) for kind in self._chunks[chunk])
+        return add_up_skipped(kind for chunk in sorted(self._chunks) for kind in self._chunks[chunk])
 
     def to_json(self) -> Mapping[str, Any]:
         """Returns the records as plain data, for a process that continues the work: by the chunk's number, the fields
-        of each LeftOut."""
+        of each SkippedData."""
         return {str(chunk): [astuple(kind) for kind in kinds] for chunk, kinds in list(self._chunks.items())}
 
     def add_json(self, chunks: Mapping[str, Any]) -> None:
         """Adds the records of an earlier process, as its `to_json` returned them."""
         for chunk, kinds in chunks.items():
-            self.record(int(chunk), (LeftOut(*kind) for kind in kinds))
+            self.record(int(chunk), (SkippedData(*kind) for kind in kinds))
 
 
-def total(found: Iterable[LeftOut]) -> Sequence[LeftOut]:
+def add_up_skipped(skipped: Iterable[SkippedData]) -> Sequence[SkippedData]:
     """Adds up data left out, by kind and unit. The first place of each kind is kept."""
-    kinds: dict[tuple[str, str], LeftOut] = {}
-    for each in found:
-        before = kinds.get((each.kind, each.unit))
-        if before is None:
-            kinds[each.kind, each.unit] = replace(each, chunk=None)
+    totals: dict[tuple[str, str], SkippedData] = {}
+    for data in skipped:
+        key = data.kind, data.unit
+        if key not in totals:
+            totals[key] = replace(data, chunk=None)
         else:
-            samples, units = before.samples + each.samples, before.units + each.units
-            kinds[each.kind, each.unit] = replace(before, samples=samples, units=units)
-    return list(kinds.values())
+            total = totals[key]
+            totals[key] = replace(total, samples=total.samples + data.samples, units=total.units + data.units)
+    return list(totals.values())
 
 
-def damaged_chunk(file: str, reason: str, offset: int | None, samples: int) -> LeftOut:
+def skipped_chunk(file: str, reason: str, offset: int | None, samples: int) -> SkippedData:
     """Describes a damaged chunk, of which nothing is used because no record after the damage can be found. `samples`:
     read before the damage."""
-    return LeftOut("a damaged chunk", samples, 1, "chunk", file, reason, offset)
+    return SkippedData("a damaged chunk", samples, 1, "chunk", file, reason, offset)

@@ -11,7 +11,7 @@ from sparsepool.errors import SparsepoolError
 T = TypeVar("T")
 
 
-class LentFields(Mapping[str, T]):
+class BorrowedFields(Mapping[str, T]):
     """A mapping of a batch's fields by name that raises SparsepoolError after `take_back`, when their memory holds
     another batch."""
 

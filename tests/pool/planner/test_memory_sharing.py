@@ -23,8 +23,8 @@ from pool.device.proof import (
     write_record,
 )
 from pool.device.second_process import NotTriedError
-from pool.planner import card_proof
-from pool.planner.card_proof import Verdict
+from pool.planner import memory_sharing
+from pool.planner.memory_sharing import CheckResult
 
 SETUPS = {"cuda:0": Setup("A100", "580.1", mps=False), "cuda:1": Setup("H100", "580.1", mps=False)}
 SHARED = f"{OPENED}; {WRITTEN}"
@@ -59,14 +59,14 @@ def cards(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Cards:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     made = Cards()
     for name in ("find_sharing_problems", "find_copy_problem"):
-        monkeypatch.setattr(card_proof, name, getattr(made, name))
+        monkeypatch.setattr(memory_sharing, name, getattr(made, name))
     shared = SimpleNamespace(setup=lambda device: SETUPS[str(device)])
-    monkeypatch.setattr(card_proof, "get_shared_memory", lambda _: shared)
+    monkeypatch.setattr(memory_sharing, "get_shared_memory", lambda _: shared)
     return made
 
 
-def proof(*devices: str) -> Verdict:
-    return card_proof.card_proof([torch.device(device) for device in devices], "tests.other", 10)
+def proof(*devices: str) -> CheckResult:
+    return memory_sharing.check_memory_sharing([torch.device(device) for device in devices], "tests.other", 10)
 
 
 def test_what_is_new_is_tried_once_and_noted(cards: Cards) -> None:
@@ -76,7 +76,9 @@ def test_what_is_new_is_tried_once_and_noted(cards: Cards) -> None:
     assert re.fullmatch(rf"shared memory was tried now, in \d+\.\d s, A100, driver 580\.1: {SHARED}", first.why)
     (record,) = read_records()
     assert (record.setup, record.problems) == (SETUPS["cuda:0"], dict.fromkeys(NEEDED, ""))
-    assert second == Verdict(proven=True, why=f"shared memory was tried on {record.day}, A100, driver 580.1: {SHARED}")
+    assert second == CheckResult(
+        proven=True, why=f"shared memory was tried on {record.day}, A100, driver 580.1: {SHARED}"
+    )
 
 
 def test_each_kind_of_card_is_tried_and_copies_of_all_together(cards: Cards) -> None:
