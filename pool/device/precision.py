@@ -13,7 +13,7 @@ from typing import Literal
 
 import torch
 
-from pool.kernels.cuda.launcher import forgo_kernels
+from pool.kernels.cuda.launcher import disable_kernels
 
 DenseProducts = Literal["float32", "tf32", "bfloat16"]
 
@@ -21,7 +21,7 @@ DenseProducts = Literal["float32", "tf32", "bfloat16"]
 def apply_arithmetic(*, own_kernels: bool, dense_products: DenseProducts) -> None:
     """Applies the settings to this process. Call before anything is computed."""
     if not own_kernels:
-        forgo_kernels()
+        disable_kernels()
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = dense_products == "tf32"
 
 

@@ -22,7 +22,7 @@ from loader.plugins.error_text import format_error
 from pool.device.cards import VISIBLE_DEVICES, Card, KernelSupport, visible_devices_value
 from pool.device.names import Device, parse_device
 from pool.device.page_lock import page_lock
-from pool.kernels.cuda.compiler import kernels_in_words, why_no_kernels
+from pool.kernels.cuda.compiler import describe_kernels, explain_missing_kernels
 from pool.shm.segment import Segment, create
 
 log = logging.getLogger(__name__)
@@ -63,10 +63,10 @@ def _describe_card(spec: str, device: Device) -> Card:
 
 
 def _describe_kernels(architecture: str) -> KernelSupport:
-    problem = why_no_kernels(architecture)
+    problem = explain_missing_kernels(architecture)
     if problem:
         return KernelSupport(available=False, description=problem)
-    return KernelSupport(available=True, description=kernels_in_words(architecture))
+    return KernelSupport(available=True, description=describe_kernels(architecture))
 
 
 def _visible_devices_value(device: Device, properties: Any) -> str:

@@ -65,13 +65,13 @@ class _OfCuda:
         return self._memory.open(device, exported.fd, exported.nbytes)
 
 
-makers: dict[str, Callable[[], SharedMemory]] = {"cuda": _OfCuda}  # by kind of device
+factories: dict[str, Callable[[], SharedMemory]] = {"cuda": _OfCuda}  # by kind of device
 
 
 @cache
 def get_shared_memory(kind: str) -> SharedMemory | None:
     """Returns what shares memory of this kind of device, or None if it can't be shared."""
     try:
-        return makers[kind]() if kind in makers else None
+        return factories[kind]() if kind in factories else None
     except ImportError:
         return None

@@ -18,7 +18,7 @@ from torch import Tensor
 from pool._native import structure
 from pool.kernels.backend import backend_of
 from pool.kernels.cuda.compiler import Source
-from pool.kernels.cuda.launcher import Extent, Pointer, UInt32, UInt64, run
+from pool.kernels.cuda.launcher import Extent, Pointer, UInt32, UInt64, launch_kernel
 
 MAX_TENSORS = 64  # that one launch checks
 LIMITS = {  # by rounded type: bits of the least float32 that becomes infinite when it is rounded to nearest even
@@ -55,7 +55,7 @@ def find_infinite(
         flags = found[begin:] if begin else found
         source = Source.of("finite.cu", BFLOAT16=0, WIDTH=1, TENSORS=max(1, len(checked)))
         arguments = listed, flags, starts[-1], batch, copied_losses, loss_target, num_losses
-        run(device, source, "find_infinite", Extent(starts[-1] + num_losses, 1), *arguments)
+        launch_kernel(device, source, "find_infinite", Extent(starts[-1] + num_losses, 1), *arguments)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from torch import Tensor
 from pool import _native
 from pool.kernels.backend import backend_of
 from pool.kernels.cuda.compiler import Source
-from pool.kernels.cuda.launcher import Extent, run
+from pool.kernels.cuda.launcher import Extent, launch_kernel
 from pool.kernels.threads import MEMORY_BOUND, choose_num_threads
 
 CHUNK = 512  # numbers of a chunk, as in rules.cuh
@@ -47,7 +47,7 @@ def _sum_on_device(numbers: Tensor) -> Tensor:
     source, kernel = Source.of("squares.cu", BFLOAT16=0, WIDTH=1), "square_chunks"
     while True:
         sums = numbers.new_zeros(max(1, -(-numbers.numel() // CHUNK)), dtype=torch.float64)
-        run(numbers.device, source, kernel, Extent(len(sums), 1), numbers, sums, numbers.numel())
+        launch_kernel(numbers.device, source, kernel, Extent(len(sums), 1), numbers, sums, numbers.numel())
         if len(sums) == 1:
             return sums[0]
         numbers, kernel = sums, "sum_chunks"

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from pool._native import structure
 from pool.kernels.cuda.compiler import Source
-from pool.kernels.cuda.launcher import Extent, Float, Pointer, UInt32, run, width_of
+from pool.kernels.cuda.launcher import Extent, Float, Pointer, UInt32, launch_kernel, load_width
 
 MAX_LEAVES = 64  # greatest number of leaves of the tree's smallest node that holds all gradients of a call
 _INDEX = {torch.uint16: "uint16", torch.uint32: "uint32"}
@@ -25,9 +25,9 @@ def reduce(out: Tensor, gradients: Sequence[Tensor], places: Sequence[int], scal
     """Writes to `out` the sum of the gradients, at least one, times the scale. All have one shape. `out` may be the
     memory of one gradient."""
     leaves, narrow, sources = _sources(gradients, places)
-    width = width_of(out.numel(), out, *gradients)
+    width = load_width(out.numel(), out, *gradients)
     source = Source.of("reduce.cu", BFLOAT16=0, WIDTH=width, LEAVES=leaves, NARROW=narrow)
-    run(out.device, source, "reduce", Extent(out.numel() // width, 1), sources, out, scale, out.numel())
+    launch_kernel(out.device, source, "reduce", Extent(out.numel() // width, 1), sources, out, scale, out.numel())
 
 
 def reduce_rows(
@@ -47,10 +47,10 @@ def reduce_rows(
     leaves, narrow, sources = _sources(gradients, places)
     rows, columns = out.shape
     row_numbers = _row_numbers(touched, places, leaves, first_row, rows)
-    width = width_of(columns, out, *gradients)
+    width = load_width(columns, out, *gradients)
     source = Source.of("reduce.cu", BFLOAT16=0, WIDTH=width, LEAVES=leaves, NARROW=narrow)
     arguments = sources, row_numbers, out, scale, rows, columns, touched_only
-    run(out.device, source, "reduce_rows", Extent(rows, columns // width), *arguments)
+    launch_kernel(out.device, source, "reduce_rows", Extent(rows, columns // width), *arguments)
 
 
 def step(
@@ -62,10 +62,10 @@ def step(
     """
     weights = tensors[0]
     leaves, narrow, sources = _sources(gradients, places)
-    width = width_of(weights.numel(), *tensors, *gradients)
+    width = load_width(weights.numel(), *tensors, *gradients)
     source = Source.of("step.cu", BFLOAT16=0, WIDTH=width, LEAVES=leaves, NARROW=narrow, STEP=rule)
     arguments = sources, _state(tensors), structure(numbers=(Float, numbers)), weights.numel()
-    run(weights.device, source, "step", Extent(weights.numel() // width, 1), *arguments)
+    launch_kernel(weights.device, source, "step", Extent(weights.numel() // width, 1), *arguments)
 
 
 def step_rows(
@@ -86,11 +86,11 @@ def step_rows(
     leaves, narrow, sources = _sources(gradients, places)
     rows, columns = weights.shape
     row_numbers = _row_numbers(touched, places, leaves, first_row, rows)
-    width = width_of(columns, *tensors, *gradients)
+    width = load_width(columns, *tensors, *gradients)
     source = Source.of("step.cu", BFLOAT16=0, WIDTH=width, LEAVES=leaves, NARROW=narrow, STEP=rule)
     by = structure(numbers=(Float, numbers))
     arguments = sources, row_numbers, _state(tensors), by, rows, columns, touched_only
-    run(weights.device, source, "step_rows", Extent(rows, columns // width), *arguments)
+    launch_kernel(weights.device, source, "step_rows", Extent(rows, columns // width), *arguments)
 
 
 def leaves_of(places: Sequence[int]) -> tuple[int, list[int]]:
@@ -139,7 +139,7 @@ def _row_numbers(touched: Sequence[Tensor], places: Sequence[int], leaves: int, 
     numbers_of = torch.zeros(leaves, rows, dtype=torch.int32, device=touched[0].device)
     source = Source.of("find_rows.cu", BFLOAT16=0, WIDTH=1, LEAVES=leaves, INDEX=_INDEX[touched[0].dtype])
     longest = max(1, *(numbers.numel() for numbers in touched))
-    run(
+    launch_kernel(
         numbers_of.device,
         source,
         "find_rows",

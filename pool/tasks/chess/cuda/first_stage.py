@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from pool.kernels.cuda.compiler import Source
-from pool.kernels.cuda.launcher import Extent, run, width_of
+from pool.kernels.cuda.launcher import Extent, launch_kernel, load_width
 from pool.kernels.cuda.sparse import ROWS, column_sums, sums_source
 from pool.kernels.sparse import SparseInput, backend_for
 from pool.nn.sparse_linear import SparseLinear
@@ -77,7 +77,7 @@ def first_stage(
     constants = {"ACTIVATION": activation, "CUT": int(cut.one > 0)}
     source, wide = sums_source(_FORWARD, table, numbers.dtype, None, width, out, bias, **constants)
     extent = Extent(2 * samples, width // wide)
-    run(
+    launch_kernel(
         table.device, source, "first_stage", extent,
         table, numbers, offsets, bias, kept, out, float(highest), samples, columns, cut.factor, cut.one,
     )  # fmt: skip
@@ -94,11 +94,11 @@ def first_stage_backward(
     sums = torch.empty_like(kept)
     parts = -(-bags // ROWS)
     partial = kept.new_empty(parts, columns, dtype=torch.float32)
-    wide = width_of(width, kept, sums, gradient)
+    wide = load_width(width, kept, sums, gradient)
     constants = {"BFLOAT16": int(kept.dtype == torch.bfloat16), "ACTIVATION": activation, "CUT": int(cut.one > 0)}
     source = Source.of(_BACKWARD, WIDTH=wide, **constants)
     extent = Extent(parts, width // wide)
-    run(
+    launch_kernel(
         kept.device, source, "first_stage_backward", extent,
         gradient, kept, sums, partial, float(highest), bags // 2, columns, cut.factor,
     )  # fmt: skip

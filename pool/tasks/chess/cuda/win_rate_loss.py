@@ -16,7 +16,7 @@ from torch.autograd.function import once_differentiable
 from pool._native import structure
 from pool.kernels.backend import backend_of
 from pool.kernels.cuda.compiler import Source
-from pool.kernels.cuda.launcher import Extent, Float, run
+from pool.kernels.cuda.launcher import Extent, Float, launch_kernel
 
 _FILE = Path(__file__).with_suffix(".cu")
 PARTS = 128  # partial sums; as in win_rate_loss.cu
@@ -61,9 +61,9 @@ def win_rate_forward(
     by = structure(settings=(Float, settings))
     of_all, of_each = (0.0, share) if isinstance(share, Tensor) else (share, None)
     each = output, score, result, of_each, of_all, by, losses, weights, slopes, samples
-    run(output.device, source, "win_rate_losses", Extent(samples, 1), *each)
-    run(output.device, source, "win_rate_parts", Extent(2 * PARTS, 1), losses, weights, parts, samples)
-    run(output.device, source, "win_rate_mean", Extent(1, 1), parts, mean, total, int(weighs), samples)
+    launch_kernel(output.device, source, "win_rate_losses", Extent(samples, 1), *each)
+    launch_kernel(output.device, source, "win_rate_parts", Extent(2 * PARTS, 1), losses, weights, parts, samples)
+    launch_kernel(output.device, source, "win_rate_mean", Extent(1, 1), parts, mean, total, int(weighs), samples)
     return mean, slopes, total
 
 
@@ -71,7 +71,7 @@ def win_rate_backward(gradient: Tensor, slopes: Tensor, total: Tensor) -> Tensor
     """Computes the gradient of `output` from that of the mean."""
     out, source = torch.empty_like(slopes), _source(torch.int16, torch.int8)  # any types: this kernel reads no labels
     arguments = gradient, slopes, total, out, slopes.numel()
-    run(slopes.device, source, "win_rate_backward", Extent(slopes.numel(), 1), *arguments)
+    launch_kernel(slopes.device, source, "win_rate_backward", Extent(slopes.numel(), 1), *arguments)
     return out
 
 

@@ -126,7 +126,7 @@ def test_a_lost_card_is_known_whatever_is_called(machine: Machine, launcher: Cud
 @pytest.mark.parametrize("grid", [(1, 65_536, 1), (1, 1, 65_536), (2**31, 1, 1), (0, 1, 1)])
 def test_the_driver_refuses_a_grid_that_no_device_has(machine: Machine, grid: tuple[int, ...]) -> None:
     machine.use(0)
-    program = machine.driver.call("cuModuleLoadData", Compiler("sm_90", None).program(FILL))
+    program = machine.driver.call("cuModuleLoadData", Compiler("sm_90", None).get_program(FILL))
     function = machine.driver.call("cuModuleGetFunction", program, b"fill")
     with pytest.raises(RuntimeError, match=r"CUDA_ERROR_INVALID_VALUE \(cuLaunchKernel\)"):
         machine.driver.call("cuLaunchKernel", function, *grid, 128, 1, 1, 0, 0, 0, 0)
