@@ -23,7 +23,7 @@ from pool.device.cards import VISIBLE_DEVICES, Card, KernelSupport, visible_devi
 from pool.device.names import Device, parse_device
 from pool.device.page_lock import page_lock
 from pool.kernels.cuda.compiler import describe_kernels, explain_missing_kernels
-from pool.shm.segment import Segment, create
+from pool.shm.segment import Segment, create_segment
 
 log = logging.getLogger(__name__)
 
@@ -101,7 +101,7 @@ def _can_page_lock() -> bool:
 
 
 def _create_segment(nbytes: int, *, writable: bool) -> Segment:
-    fd = create("probe", nbytes, lambda _: None)
+    fd = create_segment("probe", nbytes, lambda _: None)
     segment = Segment(fd, writable=writable, registered=not writable)
     os.close(fd)
     _registered.append(segment)

@@ -161,7 +161,7 @@ def reserve(run: RunPlan) -> RunMemory:
     segments: dict[str, int] = {}
     try:
         for name, size in sizes.items():
-            segments[name] = segment.create(name, size, before_chunk)
+            segments[name] = segment.create_segment(name, size, before_chunk)
         write_chunk_checksums(segments[SUMS], run.planned.num_chunks, known)
     except (OSError, ResourceError) as error:
         RunMemory(segments).close()
