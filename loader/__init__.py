@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from loader.stream.slots import write_batch as write_batch
     from loader.stream.source import Source as Source
 
-_HOMES = {
+_MODULE_OF_NAME = {
     "BatchSchema": "loader.stream.schema",
     "Compared": "loader.stream.interface",
     "Cursor": "loader.stream.interface",
@@ -60,13 +60,13 @@ _HOMES = {
     "read_batches": "loader.stream.slots",
     "write_batch": "loader.stream.slots",
 }
-__all__ = sorted(_HOMES)
+__all__ = sorted(_MODULE_OF_NAME)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULE_OF_NAME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    return getattr(importlib.import_module(_MODULE_OF_NAME[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from sparsepool.stream import Batches as Batches
     from sparsepool.stream import batches as batches
 
-_HOMES = {
+_MODULE_OF_NAME = {
     "Batches": "sparsepool.stream",
     "PositionWriter": "sparsepool.positions",
     "Positions": "sparsepool.positions",
@@ -48,15 +48,15 @@ _HOMES = {
     "train": "sparsepool.run",
     "write": "sparsepool.positions",
 }
-__all__ = sorted(_HOMES)
+__all__ = sorted(_MODULE_OF_NAME)
 
 
-def _refuse_others() -> None:
+def _refuse_shadowed_packages() -> None:
     """Raises ImportError if Python finds a user's file in the place of the packages `loader` or `pool`."""
     root = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))  # noqa: PTH120 (pathlib takes long to import)
     for name in ("loader", "pool"):
-        found = sys.modules[name] if name in sys.modules else importlib.util.find_spec(name)
-        file = getattr(found, "__file__", None) or getattr(found, "origin", None) or "nothing"
+        module_or_spec = sys.modules[name] if name in sys.modules else importlib.util.find_spec(name)
+        file = getattr(module_or_spec, "__file__", None) or getattr(module_or_spec, "origin", None) or "nothing"
         if os.path.dirname(os.path.realpath(file)) != os.path.join(root, name):  # noqa: PTH118, PTH120
             raise ImportError(
                 f"{file}: is in the way of the package {name!r}, which sparsepool needs: give it another name, or keep "
@@ -64,13 +64,13 @@ def _refuse_others() -> None:
             )
 
 
-_refuse_others()
+_refuse_shadowed_packages()
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULE_OF_NAME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(_whole_import.import_without_signals(_HOMES[name]), name)
+    return getattr(_whole_import.import_without_signals(_MODULE_OF_NAME[name]), name)
 
 
 def __dir__() -> list[str]:

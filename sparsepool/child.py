@@ -47,24 +47,25 @@ def run() -> None:
     line = sys.stdin.buffer.readline()
     if not line.endswith(b"\n"):  # the caller was interrupted while it wrote
         return
-    asked: dict[str, Any] = json.loads(line)
+    request: dict[str, Any] = json.loads(line)
     die_with_parent(signal.SIGTERM)  # if a notebook is closed, finishes the step and writes a checkpoint
-    _stop_with_the_call(sys.stdin.fileno())
-    if os.getppid() != asked["parent"]:
+    _stop_when_closed(sys.stdin.fileno())
+    if os.getppid() != request["parent"]:
         return
-    changes = [Change(key, value, is_toml=True) for key, value in asked["overrides"].items()]
-    if asked["config"] is not None:
-        given = [Change(key, value, is_toml=True) for key, value in asked["config"].items()]
-        config = changed_config({}, [*sorted(given, key=lambda change: change.key.count(".")), *changes], "config")
+    overrides = [Change(key, value, is_toml=True) for key, value in request["overrides"].items()]
+    if request["config"] is not None:
+        settings = [Change(key, value, is_toml=True) for key, value in request["config"].items()]
+        settings.sort(key=lambda change: change.key.count("."))  # tables before single keys in them
+        config = changed_config({}, [*settings, *overrides], "config")
     else:
-        config = load_config(Path(asked["path"]), changes)
-    with os.fdopen(asked["answer"], "w", encoding="utf-8", errors="surrogateescape") as answer:
+        config = load_config(Path(request["path"]), overrides)
+    with os.fdopen(request["answer"], "w", encoding="utf-8", errors="surrogateescape") as answer:
         answer.write(str(config.run_dir))
-    code = train(config, resume=asked["resume"], allow_different_numerics=asked["allow_different_numerics"])
+    code = train(config, resume=request["resume"], allow_different_numerics=request["allow_different_numerics"])
     raise typer.Exit(code)
 
 
-def _stop_with_the_call(descriptor: int) -> None:
+def _stop_when_closed(descriptor: int) -> None:
     """Has the kernel send SIGTERM to this process when the caller's end of the pipe `descriptor` closes. Sends it at
     once if that end is closed already."""
     fcntl.fcntl(descriptor, fcntl.F_SETOWN, os.getpid())

@@ -19,12 +19,12 @@ def encode_json(settings: Mapping[str, Any]) -> bytes:
     """Returns settings as JSON text. Raises SparsepoolError for a value that is no number, text, list or table, and
     can't become one."""
     try:
-        return json.dumps(settings, default=_plain).encode()
+        return json.dumps(settings, default=_to_plain).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise SparsepoolError(f"{error}: settings are numbers, texts, true or false, lists and tables") from None
 
 
-def _plain(value: Any) -> Any:
+def _to_plain(value: Any) -> Any:
     """Converts a value for json.dumps: paths to text, mappings to dicts, numbers and arrays of numpy to Python's.
     Raises TypeError for any other type."""
     if isinstance(value, os.PathLike):
@@ -42,55 +42,62 @@ def task_name(task: Any) -> str:
     if isinstance(task, str):
         return task
     if isinstance(task, ModuleType):
-        return _importable(task.__name__, f"module {task.__name__}")
-    kind = task if hasattr(task, "__qualname__") else type(task)
-    what = f"{kind.__qualname__} of {kind.__module__}"
-    if "<lambda>" in kind.__qualname__:
+        _check_importable(task.__name__, f"module {task.__name__}")
+        return task.__name__
+    is_class = hasattr(task, "__qualname__")
+    cls = task if is_class else type(task)
+    description = f"{cls.__qualname__} of {cls.__module__}"
+    if "<lambda>" in cls.__qualname__:
         raise SparsepoolError("task: a lambda has no name: write a class at the top level of a module of its own")
-    if "<locals>" in kind.__qualname__:
+    if "<locals>" in cls.__qualname__:
         raise SparsepoolError(
-            f"task: {what}: is defined inside a function, where no other process finds it: move it to the top level of "
-            "its module"
+            f"task: {description}: is defined inside a function, where no other process finds it: move it to the top "
+            "level of its module"
         )
-    if kind is task:
-        module, name = kind.__module__, kind.__qualname__
-    else:
-        module, name = _place_of(task, kind)
-    _importable(module, what)
-    there: Any = sys.modules.get(module)
-    for part in name.split("."):
-        there = getattr(there, part, None)
-    if there is not task:
-        raise SparsepoolError(f"task: {what}: {module}.{name} is something else by now: give that, or import it again")
+    module, name = (cls.__module__, cls.__qualname__) if is_class else _find_name_of_object(task, cls)
+    _check_importable(module, description)
+    if _read_attribute_path(sys.modules.get(module), name) is not task:
+        raise SparsepoolError(
+            f"task: {description}: {module}.{name} is something else by now: give that, or import it again"
+        )
     return f"{module}:{name}"
 
 
-def _place_of(task: Any, kind: type) -> tuple[str, str]:
-    """Returns the module that holds an object, and the object's name there. Looks in the module of its class first,
-    then in all others. Raises SparsepoolError if no module has it."""
-    names = [kind.__module__, *sorted(sys.modules.keys() - {kind.__module__, _MAIN, "__mp_main__"}), _MAIN]
-    for module in names:
-        if isinstance(found := sys.modules.get(module), ModuleType):
-            for name, value in list(vars(found).items()):
-                if value is task:
-                    return module, name
+def _read_attribute_path(value: Any, path: str) -> Any:
+    """Returns the attribute that a dotted path names, or None if it does not exist."""
+    for name in path.split("."):
+        value = getattr(value, name, None)
+    return value
+
+
+def _find_name_of_object(task: Any, cls: type) -> tuple[str, str]:
+    """Returns the module that holds an object, and the object's name there. Searches the module of its class first,
+    then all others. Raises SparsepoolError if no module has it."""
+    other_modules = sorted(sys.modules.keys() - {cls.__module__, _MAIN, "__mp_main__"})
+    for module_name in [cls.__module__, *other_modules, _MAIN]:
+        module = sys.modules.get(module_name)
+        if not isinstance(module, ModuleType):
+            continue
+        for name, value in list(vars(module).items()):
+            if value is task:
+                return module_name, name
     raise SparsepoolError(
-        f"task: an object of {kind.__qualname__}, which has no name in a module: give the class, or write "
-        f"`task = {kind.__name__}(...)` at the top level of a module"
+        f"task: an object of {cls.__qualname__}, which has no name in a module: give the class, or write "
+        f"`task = {cls.__name__}(...)` at the top level of a module"
     )
 
 
-def _importable(module: str, what: str) -> str:
-    """Returns the module's name. Raises SparsepoolError if a new process could not import it."""
+def _check_importable(module: str, description: str) -> None:
+    """Raises SparsepoolError if a new process could not import the module. `description`: of the task, for the
+    message."""
     if module == _MAIN:
         raise SparsepoolError(
-            f"task: {what}: is in the script or notebook that is running, which other processes can't import: move it "
-            "into a file of its own beside it, and import it from there"
+            f"task: {description}: is in the script or notebook that is running, which other processes can't import: "
+            "move it into a file of its own beside it, and import it from there"
         )
     try:
-        found = importlib.util.find_spec(module)
+        spec = importlib.util.find_spec(module)
     except (ImportError, ValueError):
-        found = None
-    if found is None:
-        raise SparsepoolError(f"task: {what}: there is no file that module {module} could be imported from")
-    return module
+        spec = None
+    if spec is None:
+        raise SparsepoolError(f"task: {description}: there is no file that module {module} could be imported from")

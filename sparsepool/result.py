@@ -42,12 +42,12 @@ class Result:
     @property
     def checkpoint(self) -> Path | None:
         """Returns the folder of the newest checkpoint; None if there is none."""
-        return self._linked("last")
+        return self._resolve_link("last")
 
     @property
     def best_checkpoint(self) -> Path | None:
         """Returns the folder of the checkpoint with the best validation; None without validations."""
-        return self._linked("best")
+        return self._resolve_link("best")
 
     def weights(
         self, checkpoint: Path | None = None, *, member: MemberId | None = None
@@ -61,25 +61,25 @@ class Result:
 
         Raises SparsepoolError.
         """
-        from pool.checkpoint.folder import locate
+        from pool.checkpoint.folder import find_checkpoint
         from pool.checkpoint.state import WEIGHTS, read_state, verify_tensors
         from pool.exchange.layout import member_prefix
         from pool.export.member import choose, members_of
 
         with translate_errors():
-            folder = locate(Path(checkpoint or self.run_dir))
+            folder = find_checkpoint(Path(checkpoint or self.run_dir))
             state = read_state(folder)
             header = verify_tensors(folder, state, WEIGHTS)
             begin = ""
             if member is not None:
                 begin = member_prefix(choose(folder, state, member)[0], len(members_of(folder, state)))
-            through_torch = any(entry.dtype == "BF16" for entry in header.values())
-            arrays = _through_torch(folder / WEIGHTS) if through_torch else _through_numpy(folder / WEIGHTS)
-        left_out = set(state.transient)
+            has_bfloat16 = any(entry.dtype == "BF16" for entry in header.values())
+            arrays = _load_with_torch(folder / WEIGHTS) if has_bfloat16 else _load_with_numpy(folder / WEIGHTS)
+        transient = set(state.transient)
         return {
             name.removeprefix(begin): array
             for name, array in arrays.items()
-            if name.startswith(begin) and name not in left_out
+            if name.startswith(begin) and name not in transient
         }
 
     def metrics(self, *, member: int | None = None) -> list[dict[str, Any]]:
@@ -104,7 +104,7 @@ class Result:
 
         return [of_member(record, member) for record in records]
 
-    def _linked(self, name: str) -> Path | None:
+    def _resolve_link(self, name: str) -> Path | None:
         link = Path(self.run_dir) / "checkpoints" / name
         return link.resolve() if link.exists() else None
 
@@ -116,13 +116,13 @@ def _check_member(run_dir: Path, member: int) -> None:
     check_member(str(run_dir), member, len(read_run(run_dir).members) or 1)
 
 
-def _through_numpy(path: Path) -> dict[str, npt.NDArray[np.generic]]:
+def _load_with_numpy(path: Path) -> dict[str, npt.NDArray[np.generic]]:
     from safetensors.numpy import load_file
 
     return dict(load_file(path))
 
 
-def _through_torch(path: Path) -> dict[str, npt.NDArray[np.generic]]:
+def _load_with_torch(path: Path) -> dict[str, npt.NDArray[np.generic]]:
     import torch
     from safetensors.torch import load_file
 

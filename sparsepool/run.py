@@ -22,8 +22,8 @@ from sparsepool.plain import encode_json, task_name
 from sparsepool.result import Result
 
 _START = "import sys; from sparsepool.child import main; sys.exit(main())"
-_PIECE = 1 << 16  # most bytes of the child's output read at once
-_SECONDS = 0.2  # longest wait for output
+_READ_BYTES = 1 << 16  # of the child's output that are read at once, at most
+_POLL_SECONDS = 0.2  # longest wait for output
 _PREFIX = "pool: "  # how an error line of the child begins
 
 
@@ -56,8 +56,10 @@ def train(
     Raises SparsepoolError for a run that can't be started. Raises RunFailedError, with the exit code, the line or lines
     and the folder, for a run that ends before its last step.
     """
-    changes = {**(overrides or {}), **({} if task is None else {"task": task_name(task)})}
-    asked = {
+    changes = dict(overrides or {})
+    if task is not None:
+        changes["task"] = task_name(task)
+    request = {
         "parent": os.getpid(),
         "config": config if isinstance(config, Mapping) else None,
         "path": None if isinstance(config, Mapping) else os.fspath(config),
@@ -65,48 +67,49 @@ def train(
         "resume": resume,
         "allow_different_numerics": allow_different_numerics,
     }
-    answer, theirs = os.pipe()
+    answer_fd, child_fd = os.pipe()  # the child writes the run's folder to it
     try:
         with translate_errors():
-            child = _started(encode_json({**asked, "answer": theirs}), theirs, quiet)
+            child = _start_child(encode_json({**request, "answer": child_fd}), child_fd, quiet)
     except BaseException:
-        os.close(answer)
+        os.close(answer_fd)
         raise
     finally:
-        os.close(theirs)
-    with os.fdopen(answer, "rb") as said, _Attendance(child, quiet) as attendance:
-        code, lines = attendance.wait()
-        place = said.read().decode(errors="surrogateescape")
-    run_dir = Path(place) if place else None
+        os.close(child_fd)
+    with os.fdopen(answer_fd, "rb") as answer, _ChildOutput(child, quiet) as output:
+        code, error_text = output.wait_for_end()
+        folder = answer.read().decode(errors="surrogateescape")
+    run_dir = Path(folder) if folder else None
     if code != EXIT_DONE or run_dir is None:
-        raise RunFailedError(lines or _ended_by(code), code if code >= 0 else EXIT_SIGNALLED - code, run_dir)
+        exit_code = code if code >= 0 else EXIT_SIGNALLED - code
+        raise RunFailedError(error_text or _describe_exit(code), exit_code, run_dir)
     return Result(run_dir)
 
 
-def _started(asked: bytes, answer: int, quiet: bool) -> subprocess.Popen[bytes]:
-    """Starts the child process and writes to it what to do. The child gets a process group of its own, so that Ctrl-C
+def _start_child(request: bytes, answer_fd: int, quiet: bool) -> subprocess.Popen[bytes]:
+    """Starts the child process and writes the request to it. The child gets a process group of its own, so that Ctrl-C
     on a terminal reaches only this process, which passes it on."""
     child = subprocess.Popen(
         [sys.executable, "-P", "-c", _START],
         stdin=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(_import_path())},
-        pass_fds=[answer],
+        pass_fds=[answer_fd],
         process_group=0,
-        stdout=_output(quiet),
+        stdout=_stdout_of_child(quiet),
         stderr=subprocess.PIPE,
     )
     assert child.stdin is not None
     try:
         with suppress(BrokenPipeError):
-            child.stdin.write(asked + b"\n")
+            child.stdin.write(request + b"\n")
             child.stdin.flush()
     except BaseException:
-        _close(child)
+        _stop_child(child)
         raise
     return child
 
 
-def _close(child: subprocess.Popen[bytes]) -> None:
+def _stop_child(child: subprocess.Popen[bytes]) -> None:
     """Ends the child's standard input, which stops its run, and waits for it."""
     for stream in (child.stdin, child.stdout, child.stderr):
         if stream is not None:
@@ -115,7 +118,7 @@ def _close(child: subprocess.Popen[bytes]) -> None:
     child.wait()
 
 
-def _output(quiet: bool) -> int | None:
+def _stdout_of_child(quiet: bool) -> int | None:
     """Returns the child's standard output for `subprocess.Popen`: None (this process's own) if `sys.stdout` is a file,
     else PIPE; DEVNULL if quiet."""
     if quiet:
@@ -127,7 +130,7 @@ def _output(quiet: bool) -> int | None:
     return subprocess.PIPE
 
 
-class _Attendance:
+class _ChildOutput:
     """Passes on the output of a child process until it has ended. A context manager: leaving it closes the child's
     standard input, which stops a run that still goes on."""
 
@@ -135,17 +138,17 @@ class _Attendance:
         self._child = child
         self._quiet = quiet
         self._errors = bytearray()
-        self._text = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._exception: BaseException | None = None  # the first exception raised here while waiting
-        self._signals_due = 0
+        self._num_signals_due = 0
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        _close(self._child)
+        _stop_child(self._child)
 
-    def wait(self) -> tuple[int, str]:
+    def wait_for_end(self) -> tuple[int, str]:
         """Waits for the child's end. Returns its exit code and what it has written to stderr about its end. An
         exception that is raised here meanwhile (KeyboardInterrupt, by the handler of an alarm, by a standard output
         that fails, by another thread) stops the run as Ctrl-C does. It is raised again when the run has ended."""
@@ -155,71 +158,83 @@ class _Attendance:
                 try:
                     self._send_due_signals()
                     while selector.get_map():
-                        self._read_some(selector)
+                        self._forward_output(selector)
                     code = self._child.wait()
                     break
                 except BaseException as error:
-                    self._stop(error)
-        said = self._errors.decode(errors="replace").strip()
+                    self._interrupt_child(error)
+        error_text = self._errors.decode(errors="replace").strip()
         if self._exception is not None:
             raise self._exception
-        if said and code == 0 and not self._quiet:
-            sys.stderr.write(f"{said}\n")  # warnings of libraries, as the run itself went well
-        return code, said.removeprefix(_PREFIX)
+        if error_text and code == 0 and not self._quiet:
+            sys.stderr.write(f"{error_text}\n")  # warnings of libraries, as the run itself went well
+        return code, error_text.removeprefix(_PREFIX)
 
     def _register(self, selector: selectors.BaseSelector) -> None:
-        for stream, take in ((self._child.stdout, self._show), (self._child.stderr, self._errors.extend)):
-            if stream is not None:
-                selector.register(stream, selectors.EVENT_READ, take)
+        """Registers the child's outputs, each with the function that handles its bytes."""
+        if self._child.stdout is not None:
+            selector.register(self._child.stdout, selectors.EVENT_READ, self._print)
+        if self._child.stderr is not None:
+            selector.register(self._child.stderr, selectors.EVENT_READ, self._errors.extend)
 
-    def _stop(self, error: BaseException) -> None:
-        """Records an exception and lets the child be interrupted. While the run is being stopped only another
-        KeyboardInterrupt interrupts it again, which stops it at once."""
+    def _interrupt_child(self, error: BaseException) -> None:
+        """Records an exception and the signal that is to interrupt the child. While the run is being stopped only
+        another KeyboardInterrupt interrupts it again, which stops it at once."""
         if self._exception is None:
             self._exception = error
-            self._signals_due += 1
+            self._num_signals_due += 1
         elif isinstance(error, KeyboardInterrupt):
-            self._signals_due += 1
+            self._num_signals_due += 1
 
     def _send_due_signals(self) -> None:
-        while self._signals_due > 0:
+        while self._num_signals_due > 0:
             self._child.send_signal(signal.SIGINT)
-            self._signals_due -= 1
+            self._num_signals_due -= 1
 
-    def _read_some(self, selector: selectors.BaseSelector) -> None:
-        """Reads output of the child, waiting at most _SECONDS for it, since an exception that another thread raises in
-        this one is delivered only between waits. Unregisters outputs that have ended."""
-        for key, _ in selector.select(_SECONDS):
-            if data := os.read(key.fd, _PIECE):
-                key.data(data)
+    def _forward_output(self, selector: selectors.BaseSelector) -> None:
+        """Reads output of the child, waiting at most _POLL_SECONDS for it, since an exception that another thread
+        raises in this one is delivered only between waits. Unregisters outputs that have ended."""
+        for key, _ in selector.select(_POLL_SECONDS):
+            data = os.read(key.fd, _READ_BYTES)
+            if data:
+                handle = key.data
+                handle(data)
             else:
                 selector.unregister(key.fileobj)
 
-    def _show(self, data: bytes) -> None:
-        """Writes output of the child to `sys.stdout`, unless writing may be what has failed."""
+    def _print(self, data: bytes) -> None:
+        """Writes output of the child to `sys.stdout`, unless writing to it may have raised the recorded exception."""
         if self._exception is not None and not isinstance(self._exception, KeyboardInterrupt):
-            return  # standard output may be what has failed
-        sys.stdout.write(self._text.decode(data))
+            return
+        sys.stdout.write(self._decoder.decode(data))
         sys.stdout.flush()
 
 
 def _import_path() -> list[str]:
     """Returns the folders where this process finds modules and a new one would not: the script's folder, and what was
     added to sys.path. The current folder is left out, as it is searched only for the modules that settings name."""
-    names = ("stdlib", "platstdlib", "purelib", "platlib")
-    known = [*map(sysconfig.get_path, names), *site.getsitepackages(), site.getusersitepackages()]
-    package = Path(__file__).parent.parent
+    path_names = ("stdlib", "platstdlib", "purelib", "platlib")
+    standard_folders = [
+        *map(sysconfig.get_path, path_names),
+        *site.getsitepackages(),
+        site.getusersitepackages(),
+    ]
+    project = Path(__file__).parent.parent
     entries = [Path(entry).absolute() for entry in sys.path if entry and Path(entry).is_dir()]
-    added = [entry for entry in entries if entry not in (Path.cwd(), package)]
-    ours = [package] if package in (Path.cwd(), *entries) else []  # else the installation finds it
-    return [str(entry) for entry in (*added, *ours) if not any(entry.is_relative_to(place) for place in known)]
+    folders = [entry for entry in entries if entry not in (Path.cwd(), project)]
+    if project in (Path.cwd(), *entries):  # else the installation finds it
+        folders.append(project)
+    return [
+        str(folder) for folder in folders if not any(folder.is_relative_to(standard) for standard in standard_folders)
+    ]
 
 
-def _ended_by(code: int) -> str:
+def _describe_exit(code: int) -> str:
     """Returns an error message for a run that ended with this code and without a line of its own."""
-    number = -code if code < 0 else code - EXIT_SIGNALLED
-    with suppress(ValueError):
-        name = signal.Signals(number).name
-        how = "was killed" if code < 0 else "was stopped"
-        return f"the run {how} by {name}; resume=True goes on with it from its last checkpoint"
-    return f"the run ended with exit code {code}, and without a word"
+    is_killed = code < 0
+    try:
+        name = signal.Signals(-code if is_killed else code - EXIT_SIGNALLED).name
+    except ValueError:
+        return f"the run ended with exit code {code}, and without a word"
+    verb = "killed" if is_killed else "stopped"
+    return f"the run was {verb} by {name}; resume=True goes on with it from its last checkpoint"

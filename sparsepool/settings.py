@@ -22,28 +22,29 @@ Files = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Sequence[Map
 def data_config(settings: Mapping[str, Any]) -> DataConfig:
     """Returns the checked settings. `settings`: keys of [data]; keys of the source's own section may stand beside them.
     Raises ConfigError that names the key, SparsepoolError, and ValueError for a source that does not exist."""
-    cls = source_config_class(str(settings.get("source", DataConfig.model_fields["source"].default)), DataConfig)
+    source = str(settings.get("source", DataConfig.model_fields["source"].default))
+    cls = source_config_class(source, DataConfig)
     tree: dict[str, Any] = {}
-    own: dict[str, Any] = {}
+    source_settings: dict[str, Any] = {}
     for key, value in settings.items():
         if key == cls.section and isinstance(value, Mapping):
-            own |= value
+            source_settings |= value
         elif key in cls.model_fields or cls.section is None:
             tree[key] = value
         else:
-            own[key] = value
-    if cls.section is not None and own:
-        tree[cls.section] = own
+            source_settings[key] = value
+    if cls.section is not None and source_settings:
+        tree[cls.section] = source_settings
     return parse_section(cls, json.loads(encode_json(tree)), "batches", ["data"])
 
 
 def data_files(files: Files) -> tuple[DataFile, ...]:
     """Finds and identifies the files, which are given by name, or with shares as in data.train. Raises ValueError,
     DataError."""
-    given = [files] if isinstance(files, str | os.PathLike) else files
+    items = [files] if isinstance(files, str | os.PathLike) else files
     try:
-        entries = parse_train_files([each if isinstance(each, Mapping) else os.fspath(each) for each in given])
+        entries = parse_train_files([item if isinstance(item, Mapping) else os.fspath(item) for item in items])
     except ValueError as error:
         raise ValueError(f"files: {error}") from None
-    paths, components = find_entry_files(entries, "files")
-    return apply_entry_settings(identify(paths), components, "files")
+    paths, settings_by_path = find_entry_files(entries, "files")
+    return apply_entry_settings(identify(paths), settings_by_path, "files")

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Self, TypeVar, overload
 
 from loader.errors import DataError
 from loader.stream.data import open_stream
@@ -88,8 +88,8 @@ def batches(
             import_without_signals("pool.nn.batch")
         config = data_config({**(data or {}), **settings})
         stream = open_stream(config, data_files(files), seed)
-        make: Callable[[SparseBatch], Any] = _tensors if arrays == "torch" else _as_they_are
-        return Batches(stream, make, epochs, start, drops_tail=config.tail == "drop")
+        convert: Callable[[SparseBatch], Any] = _to_tensors if arrays == "torch" else _keep_arrays
+        return Batches(stream, convert, epochs, start, drops_tail=config.tail == "drop")
 
 
 class Batches(Generic[B]):
@@ -104,40 +104,40 @@ class Batches(Generic[B]):
     def __init__(
         self,
         stream: Stream,
-        make: Callable[[SparseBatch], B],
+        convert: Callable[[SparseBatch], B],
         epochs: int | None,
         start: Cursor | None = None,
         *,
         drops_tail: bool = False,
     ) -> None:
-        """Takes over `stream`, which `close` will close. `make`: converts the views of a slot to the batch that is
-        returned."""
+        """Takes over `stream`, which `close` will close. `convert`: makes the batch that is returned from the views of
+        a slot."""
         self.schema = stream.schema
         self._stream = stream
-        self._make = make
+        self._convert = convert
         self._epochs = epochs
         self._drops_tail = drops_tail
         self._process = os.getpid()
         self._closing = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         weakref.finalize(self, os.close, self._closing)  # not in `close`: another thread may still use the number
-        self._free = weakref.finalize(self, _close_stream, stream, self._process)
+        self._close_stream = weakref.finalize(self, _close_in_process, stream, self._process)
         self._reader: dict[None, int] = {}  # the thread that is in a call; a dict for its atomic `setdefault`
-        self._interrupted = False  # an exception ended a call while it handled slots
-        self._closed = False
+        self._is_interrupted = False  # an exception ended a call while it handled slots
+        self._is_closed = False
         self._slots = allocate_slots(stream.schema, NUM_SLOTS)
-        self._next: Filled | None = None  # next batch, finished but not yet returned
-        self._lent: tuple[int, list[BorrowedFields[Any]]] | None = None  # slot of the reader's batch, and its fields
+        self._next_batch: Filled | None = None  # finished but not yet returned
+        self._borrowed: _BorrowedBatch | None = None  # the reader's batch
         self._cursor = start or Cursor()
         self._poll = select.poll()
         try:
             stream.attach(self._slots)
             if start is not None:
                 stream.seek(start)
-            self._give_all()
+            self._give_all_slots()
             for descriptor in (stream.fileno(), self._closing):
                 self._poll.register(descriptor, select.POLLIN)
         except BaseException:
-            self._free()
+            self._close_stream()
             raise
 
     @property
@@ -148,19 +148,20 @@ class Batches(Generic[B]):
     def skipped(self) -> Sequence[SkippedData]:
         """Returns what on_bad_data = "skip" has left out since the last call. Each chunk and kind of fault is returned
         once."""
-        with self._used():
+        with self._claimed():
             return self._stream.skipped()
 
     def __iter__(self) -> Iterator[B]:
         """Yields the batches of one pass, or of as many as `epochs` says. Raises SparsepoolError for damaged data and
         for a closed stream."""
-        end: int | None = None
+        first_epoch: int | None = None
         while True:
-            with self._used():
-                filled = self._ahead()
+            with self._claimed():
+                filled = self._wait_for_next()
                 epoch = self._epoch_of(filled)
-                end = epoch + self._epochs if end is None and self._epochs is not None else end
-                if end is not None and epoch >= end:
+                if first_epoch is None:
+                    first_epoch = epoch
+                if self._epochs is not None and epoch >= first_epoch + self._epochs:
                     return
                 with self._handling_slots():
                     batch = self._lend(filled)
@@ -173,11 +174,11 @@ class Batches(Generic[B]):
         """
         if os.getpid() != self._process:
             return
-        self._closed = True
+        self._is_closed = True
         os.eventfd_write(self._closing, 1)
         reader = self._reader.get(None)
-        if reader is None or not self._is_in_flight(reader):
-            self._give_back()
+        if reader is None or not self._is_in_call(reader):
+            self._release()
 
     def __enter__(self) -> Self:
         return self
@@ -186,36 +187,36 @@ class Batches(Generic[B]):
         self.close()
 
     @contextmanager
-    def _used(self) -> Iterator[None]:
+    def _claimed(self) -> Iterator[None]:
         """Claims the stream for this thread during the block, and turns errors into SparsepoolErrors. Raises
         SparsepoolError in a forked process, for a closed stream, and while another thread reads."""
         if os.getpid() != self._process:
             raise SparsepoolError("the stream was opened in another process, whose threads are not here: open one here")
-        me = threading.get_ident()
-        self._claim(me)
+        thread = threading.get_ident()
+        self._claim(thread)
         try:
             self._check_open()
             with translate_errors():
-                if self._interrupted:
-                    self._begin_again()
+                if self._is_interrupted:
+                    self._recover_slots()
                 yield
         finally:
-            if self._reader.get(None) == me:
+            if self._reader.get(None) == thread:
                 self._reader.pop(None, None)
-            if self._closed:
-                self._give_back()
+            if self._is_closed:
+                self._release()
 
-    def _claim(self, me: int) -> None:
+    def _claim(self, thread: int) -> None:
         """Records that this thread is reading. Raises SparsepoolError if another thread is in a call. A record that an
         exception has left behind is overwritten."""
-        reader = self._reader.setdefault(None, me)
-        if reader == me:
+        reader = self._reader.setdefault(None, thread)
+        if reader == thread:
             return
-        if self._is_in_flight(reader):
+        if self._is_in_call(reader):
             raise SparsepoolError("another thread is reading this stream: open one for each thread")
-        self._reader[None] = me
+        self._reader[None] = thread
 
-    def _is_in_flight(self, thread: int) -> bool:
+    def _is_in_call(self, thread: int) -> bool:
         """Tells whether that thread is executing a call of this stream."""
         frame = sys._current_frames().get(thread)
         while frame is not None:
@@ -224,95 +225,105 @@ class Batches(Generic[B]):
             frame = frame.f_back
         return False
 
-    def _begin_again(self) -> None:
+    def _recover_slots(self) -> None:
         """Moves the stream back to where the next batch begins, after a call was interrupted while it handled slots."""
-        self._take_back()
-        self._next = None
+        self._revoke_batch()
+        self._next_batch = None
         self._stream.seek(self._cursor)
-        self._give_all()
-        self._interrupted = False
+        self._give_all_slots()
+        self._is_interrupted = False
 
-    def _give_all(self) -> None:
+    def _give_all_slots(self) -> None:
         for slot in range(NUM_SLOTS):
             self._stream.give(slot)
 
-    def _give_back(self) -> None:
-        self._take_back()
-        self._free()
+    def _release(self) -> None:
+        """Closes the stream and frees the slots."""
+        self._revoke_batch()
+        self._close_stream()
         self._slots = []
 
     def _check_open(self) -> None:
-        if self._closed:
+        if self._is_closed:
             raise SparsepoolError("the stream is closed")
 
-    def _ahead(self) -> Filled:
+    def _wait_for_next(self) -> Filled:
         """Returns the next finished batch, and waits for it if necessary. The batch stays the next one until it is
         lent."""
-        while self._next is None:
+        while self._next_batch is None:
             with self._handling_slots():
-                self._next = self._stream.take()
-            if self._next is None:
+                self._next_batch = self._stream.take()
+            if self._next_batch is None:
                 self._poll.poll()
                 self._check_open()
-        return self._next
+        return self._next_batch
 
     @contextmanager
     def _handling_slots(self) -> Iterator[None]:
         """Marks the part of a call in which an exception of a signal's handler would lose a slot or a batch."""
-        self._interrupted = True
+        self._is_interrupted = True
         try:
             yield
         except (DataError, ValueError):  # raised by the stream, which keeps its slots in order
-            self._interrupted = False
+            self._is_interrupted = False
             raise
-        self._interrupted = False
+        self._is_interrupted = False
 
     def _epoch_of(self, filled: Filled) -> int:
         """Returns the number of the pass to which a batch's first sample belongs. With tail = "drop" the cursor may lie
         before the dropped samples of the previous pass, so the end of the batch decides."""
         if not self._drops_tail:
             return filled.cursor.epoch
-        then = filled.next_cursor
-        at_the_end = then.window == then.entry == 0  # after an epoch's last entry the cursor is the next epoch's start
-        return then.epoch - at_the_end
+        end = filled.next_cursor
+        # After the last entry of an epoch the cursor is at the start of the next epoch.
+        ends_epoch = end.window == 0 and end.entry == 0
+        return end.epoch - 1 if ends_epoch else end.epoch
 
     def _lend(self, filled: Filled) -> B:
         """Returns the batch with its fields as LentFields, and gives the slot of the previous batch back to the
         stream."""
-        self._next = None
-        if (slot := self._take_back()) is not None:
-            self._stream.give(slot)
+        self._next_batch = None
+        free_slot = self._revoke_batch()
+        if free_slot is not None:
+            self._stream.give(free_slot)
         self._cursor = filled.next_cursor
-        batch: Any = self._make(SparseBatch.view(self.schema, self._slots[filled.slot]))
+        batch: Any = self._convert(SparseBatch.view(self.schema, self._slots[filled.slot]))
         sparse: BorrowedFields[Any] = BorrowedFields(batch.sparse, batch.number)
         dense: BorrowedFields[Any] = BorrowedFields(batch.dense, batch.number)
-        self._lent = filled.slot, [sparse, dense]
+        self._borrowed = _BorrowedBatch(filled.slot, sparse, dense)
         lent: B = replace(batch, sparse=sparse, dense=dense)
         return lent
 
-    def _take_back(self) -> int | None:
-        """Makes the fields of the reader's batch raise from now on. Returns the batch's slot, or None if none is
-        lent."""
-        lent, self._lent = self._lent, None
-        if lent is None:
+    def _revoke_batch(self) -> int | None:
+        """Makes the fields of the reader's batch raise from now on. Returns the batch's slot, or None if the reader has
+        no batch."""
+        borrowed, self._borrowed = self._borrowed, None
+        if borrowed is None:
             return None
-        slot, fields = lent
-        for each in fields:
-            each.take_back()
-        return slot
+        borrowed.sparse.revoke()
+        borrowed.dense.revoke()
+        return borrowed.slot
 
 
-def _as_they_are(batch: SparseBatch) -> SparseBatch:
+class _BorrowedBatch(NamedTuple):
+    """The batch that the reader has now."""
+
+    slot: int
+    sparse: BorrowedFields[Any]
+    dense: BorrowedFields[Any]
+
+
+def _keep_arrays(batch: SparseBatch) -> SparseBatch:
     return batch
 
 
-def _tensors(batch: SparseBatch) -> TensorBatch:
+def _to_tensors(batch: SparseBatch) -> TensorBatch:
     from pool.nn.batch import TensorBatch  # late: arrays="numpy" works without torch
 
     return TensorBatch.from_numpy(batch)
 
 
-def _close_stream(stream: Stream, process: int) -> None:
+def _close_in_process(stream: Stream, process: int) -> None:
     """Closes a stream, but only in the process that has opened it: a forked process, which ends as well, has none of
     its threads."""
     if os.getpid() == process:

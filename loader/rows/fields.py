@@ -31,6 +31,15 @@ def optional_dense_names(settings: RowsConfig) -> list[str]:
     return [LABEL, WEIGHT] if settings.label == "none" else []
 
 
+def read_dense_names(settings: RowsConfig) -> list[str]:
+    """Returns the names of the dense numbers that are read from files, query numbers included."""
+    optional = optional_dense_names(settings)
+    names = [name for name in dense_names(settings) if name not in optional]
+    if settings.qid:
+        names.append(QID)
+    return names
+
+
 def batch_schema(config: DataConfig) -> BatchSchema:
     """Returns the layout of a batch. Each sparse field has one bag (list of features) a row, and fields that share a
     table are one field with a bag of each. `label`, `weight` and the other dense numbers are float32, `qid` is int64.

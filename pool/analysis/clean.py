@@ -6,15 +6,21 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from pool.checkpoint.folder import DAMAGED, PREFIX, checkpoints, newest_good, old_checkpoints
-from pool.checkpoint.folder import remove as remove_checkpoint
+from pool.checkpoint.folder import (
+    DAMAGED,
+    PREFIX,
+    find_newest_undamaged,
+    list_checkpoints,
+    list_removable,
+    remove_checkpoint,
+)
 from pool.checkpoint.state import FOLDER
 from pool.config.load import recorded_tree
 from pool.errors import ConfigError
 from pool.nets.record import still_to_export
 from pool.run_folder import access, files
 from pool.run_folder.strict_json import value_at
-from pool.supervisor.resources.run_folder import locked
+from pool.supervisor.resources.run_folder import acquire_lock
 
 
 def clean_run(run: Path, keep: int, every: int | None, say: Callable[[str], object], *, remove: bool) -> int | None:
@@ -26,12 +32,12 @@ def clean_run(run: Path, keep: int, every: int | None, say: Callable[[str], obje
     newest checkpoint that is not damaged. Raises OSError.
     """
     config = recorded_tree(run)
-    held = access.hold(run)
+    held = access.open_folder(run)
     lock = -1
     try:
-        inside = access.inside(held)
+        inside = access.descriptor_path(held)
         access.check_below(inside, (FOLDER,), links_in=FOLDER)
-        lock = locked(inside)  # no run can begin in this folder meanwhile
+        lock = acquire_lock(inside)  # no run can begin in this folder meanwhile
         total = 0
         for checkpoint in _doomed(inside, keep, _number(config, "keep_every") if every is None else every, config):
             size = _size(checkpoint)
@@ -46,7 +52,7 @@ def clean_run(run: Path, keep: int, every: int | None, say: Callable[[str], obje
         say(f"{run}: goes on, and is left alone")
         return None
     except OSError as error:
-        raise ConfigError(access.shown(f"{error.filename or run}: {error.strerror}")) from None
+        raise ConfigError(access.show_real_paths(f"{error.filename or run}: {error.strerror}")) from None
     finally:
         for fd in (lock, held):
             if fd >= 0:
@@ -58,10 +64,10 @@ def _doomed(run: Path, keep: int, every: int, config: object) -> Iterator[Path]:
     folder = run / FOLDER
     if not folder.is_dir():
         return
-    good = newest_good(folder).good
+    good = find_newest_undamaged(folder).good
     wanted = still_to_export(run, _number(config, "export_every"))
-    newer = [] if good is None else [path for path in checkpoints(folder) if path.name >= good.name]
-    for old in old_checkpoints(folder, keep, every, wanted):
+    newer = [] if good is None else [path for path in list_checkpoints(folder) if path.name >= good.name]
+    for old in list_removable(folder, keep, every, wanted):
         if good is not None and old not in newer:
             yield old
     yield from sorted(path for path in folder.iterdir() if path.name.startswith(DAMAGED) and path.is_dir())

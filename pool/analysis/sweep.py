@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pool.analysis.table import moves
-from pool.checkpoint.folder import locate
+from pool.checkpoint.folder import find_checkpoint
 from pool.checkpoint.ranking import Ranking, rank
 from pool.checkpoint.state import SavedState, read_state
 from pool.config.changes import Change, toml_value
@@ -194,7 +194,7 @@ class SweepResult:
 
 def look_at(run_dir: Path) -> SweepResult:
     """Reads the result of a sweep from the newest checkpoint of its run. Raises PoolError."""
-    checkpoint = locate(run_dir)
+    checkpoint = find_checkpoint(run_dir)
     try:
         state = read_state(checkpoint)
     except OSError as error:

@@ -8,7 +8,7 @@ from typing import Protocol
 from pool.checkpoint.tensor_file import DTYPES, Header
 from pool.run_folder.strict_json import printable
 
-Forms = Mapping[str, str]  # dtype and shape of tensors as text, by name
+TensorSpecs = Mapping[str, str]  # dtype and shape of tensors as text, by name
 
 
 class NamedTensor(Protocol):
@@ -23,7 +23,7 @@ class NamedTensor(Protocol):
         """Returns the name of the dtype in torch, e.g. float32."""
 
 
-def first_difference(saved: Forms, model: Forms) -> str | None:
+def first_difference(saved: TensorSpecs, model: TensorSpecs) -> str | None:
     """Describes the first tensor, in the model's order, whose name, shape or dtype differs between checkpoint and
     model.
 
@@ -39,16 +39,16 @@ def first_difference(saved: Forms, model: Forms) -> str | None:
     return None
 
 
-def forms_of(model: Iterable[NamedTensor]) -> Forms:
+def model_specs(model: Iterable[NamedTensor]) -> TensorSpecs:
     """Returns dtype and shape of each of a model's tensors as text, by name."""
-    return {tensor.name: form(tensor.dtype, tensor.shape) for tensor in model}
+    return {tensor.name: format_spec(tensor.dtype, tensor.shape) for tensor in model}
 
 
-def forms_in(header: Header) -> Forms:
+def header_specs(header: Header) -> TensorSpecs:
     """Returns dtype and shape of each tensor in a file's header as text, by name."""
-    return {name: form(DTYPES[entry.dtype][0], entry.shape) for name, entry in header.items()}
+    return {name: format_spec(DTYPES[entry.dtype][0], entry.shape) for name, entry in header.items()}
 
 
-def form(dtype: str, shape: Sequence[int]) -> str:
+def format_spec(dtype: str, shape: Sequence[int]) -> str:
     """Describes dtype and shape of a tensor as text, e.g. `float32 256 x 32`."""
     return f"{dtype} {' x '.join(map(str, shape)) or 'scalar'}"

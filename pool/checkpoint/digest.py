@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from loader.files.regular import open_regular
-from pool.checkpoint.folder import locate
+from pool.checkpoint.folder import find_checkpoint
 from pool.checkpoint.state import STATE
 
 
@@ -17,6 +17,6 @@ def start_digest(path: Path) -> str:
     A checkpoint's state.json contains the checksums of its tensors, so its digest stands for the whole checkpoint. The
     folder of a run stands for its newest checkpoint. Raises CheckpointError, OSError.
     """
-    file = locate(path) / STATE if path.is_dir() else path
+    file = find_checkpoint(path) / STATE if path.is_dir() else path
     with os.fdopen(open_regular(file), "rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()

@@ -27,10 +27,10 @@ _NAME = re.compile(rf"{PREFIX}(\d{{9,}})")
 _LINK = re.compile(rf"{LAST}|{BEST}|{FORMER_BEST}{PREFIX}\d{{9,}}")
 
 
-Wanted = Callable[[int], bool]  # step -> whether a reader still needs its checkpoint
+IsNeeded = Callable[[int], bool]  # step -> whether a reader still needs its checkpoint
 
 
-def nothing_wanted(_: int) -> bool:
+def keep_none(_: int) -> bool:
     """Returns False for every step: no checkpoint is kept for a reader."""
     return False
 
@@ -48,7 +48,7 @@ def step_path(folder: Path, step: int) -> Path:
     return folder / f"{PREFIX}{step:09d}"
 
 
-def checkpoints(folder: Path) -> list[Path]:
+def list_checkpoints(folder: Path) -> list[Path]:
     """Lists the complete checkpoints in a folder, the oldest first. Returns an empty list if there is no such folder.
 
     Raises OSError.
@@ -76,7 +76,7 @@ def linked_step(folder: Path, name: str) -> int:
     return int(match[1]) if match and link.exists() else -1
 
 
-def newest_good(folder: Path) -> ResumePoint:
+def find_newest_undamaged(folder: Path) -> ResumePoint:
     """Finds the undamaged checkpoint with the highest step, and the damaged ones that are newer.
 
     Steps are taken from the folders' names. The link `last` is ignored, because it is moved after the rename and may
@@ -85,7 +85,7 @@ def newest_good(folder: Path) -> ResumePoint:
     decision.
     """
     damaged = []
-    for path in reversed(checkpoints(folder)):
+    for path in reversed(list_checkpoints(folder)):
         try:
             step = verify(path).step
         except DamagedCheckpointError as error:
@@ -101,7 +101,7 @@ def newest_good(folder: Path) -> ResumePoint:
     return ResumePoint(None, tuple(damaged))
 
 
-def locate(where: Path) -> Path:
+def find_checkpoint(where: Path) -> Path:
     """Returns the checkpoint that a user means by the path `where`.
 
     `where` is a checkpoint, a run's folder or the folder checkpoints/ in it. Of a folder with several checkpoints,
@@ -113,7 +113,7 @@ def locate(where: Path) -> Path:
         for folder in (where, where / FOLDER):
             if os.path.lexists(folder / LAST):
                 return _followed(folder / LAST)
-            if there := checkpoints(folder):
+            if there := list_checkpoints(folder):
                 return _followed(there[-1])
         return _followed(where)
     except OSError as error:
@@ -134,7 +134,7 @@ def _followed(where: Path) -> Path:
     return where
 
 
-def put(where: Path, step: int, write: Callable[[Path], object]) -> Path:
+def write_checkpoint(where: Path, step: int, write: Callable[[Path], object]) -> Path:
     """Writes the checkpoint of a step into the folder `where`. Returns its path.
 
     `write` fills a temporary folder, which is then read back, verified and renamed. Whatever fails, and wherever this
@@ -156,7 +156,7 @@ def put(where: Path, step: int, write: Callable[[Path], object]) -> Path:
     return target
 
 
-def set_aside(path: Path) -> Path:
+def rename_damaged(path: Path) -> Path:
     """Renames a damaged checkpoint to damaged-step-N, so that no later resume uses it. Returns the new path.
 
     Raises OSError.
@@ -169,7 +169,7 @@ def set_aside(path: Path) -> Path:
     raise FileExistsError(f"{path.parent} has a thousand copies of {DAMAGED}{path.name}")
 
 
-def point(folder: Path, name: str, checkpoint: Path) -> None:
+def set_link(folder: Path, name: str, checkpoint: Path) -> None:
     """Makes the link `name` (`last`, `best`) in a folder point to a checkpoint, and syncs the folder. Raises
     OSError."""
     files.replace_link(folder / name, checkpoint.name)
@@ -187,34 +187,34 @@ def keep_former_best(folder: Path) -> str | None:
         return None
     target = step_path(folder, step)
     name = f"{FORMER_BEST}{target.name}"
-    point(folder, name, target)
+    set_link(folder, name, target)
     return name
 
 
-def old_checkpoints(folder: Path, keep: int, keep_every: int = 0, wanted: Wanted = nothing_wanted) -> list[Path]:
+def list_removable(folder: Path, keep: int, keep_every: int = 0, is_needed: IsNeeded = keep_none) -> list[Path]:
     """Lists the checkpoints that may be removed.
 
     Kept are the newest `keep`, the best and former bests, those whose step is a multiple of `keep_every` (0: no
-    such), and those for whose step `wanted` returns True. Raises OSError.
+    such), and those for whose step `is_needed` returns True. Raises OSError.
     """
     former = [path.name for path in folder.glob(f"{FORMER_BEST}*")]
     best = {linked_step(folder, name) for name in (BEST, *former)}
 
     def stays(step: int) -> bool:
-        return step in best or (keep_every > 0 and step % keep_every == 0) or wanted(step)
+        return step in best or (keep_every > 0 and step % keep_every == 0) or is_needed(step)
 
-    return [path for path in checkpoints(folder)[:-keep] if not stays(step_of(path))]
+    return [path for path in list_checkpoints(folder)[:-keep] if not stays(step_of(path))]
 
 
-def remove_old(folder: Path, keep: int, keep_every: int = 0, wanted: Wanted = nothing_wanted) -> None:
-    """Removes the checkpoints that `old_checkpoints` lists. A checkpoint that can't be removed stays until the next
+def remove_old_checkpoints(folder: Path, keep: int, keep_every: int = 0, is_needed: IsNeeded = keep_none) -> None:
+    """Removes the checkpoints that `list_removable` lists. A checkpoint that can't be removed stays until the next
     call."""
     with contextlib.suppress(OSError):
-        for old in old_checkpoints(folder, keep, keep_every, wanted):
-            remove(old)
+        for old in list_removable(folder, keep, keep_every, is_needed):
+            remove_checkpoint(old)
 
 
-def remove(checkpoint: Path) -> None:
+def remove_checkpoint(checkpoint: Path) -> None:
     """Removes a checkpoint's folder. Raises OSError.
 
     The folder is renamed first, so that a half removed one never has the name of a checkpoint.

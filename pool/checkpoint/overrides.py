@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from pool.checkpoint.fingerprint import IMPLEMENTATION
-from pool.run_folder.strict_json import same
+from pool.run_folder.strict_json import are_equal
 
 OPTIMIZER, SCHEDULE = "optimizer.args.", "schedule.args."
 _RATES = ("initial_lr", "max_lr", "min_lr")  # entries of a parameter group from which schedules compute lr
@@ -64,7 +64,7 @@ def to_apply(
     repeated = []
     for key, value in named:
         earlier = [entry for entry in (*history, *pending) if entry.key == key]
-        if earlier and same(earlier[-1].value, value):
+        if earlier and are_equal(earlier[-1].value, value):
             repeated.append(earlier[-1])
         else:
             pending = [entry for entry in pending if (entry.step, entry.key) != (step, key)]

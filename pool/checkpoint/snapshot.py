@@ -41,7 +41,7 @@ Rows = npt.NDArray[np.uint64]  # a bit for each row of a table: r % 64 of word r
 
 
 @dataclass(frozen=True)
-class Placed:
+class TensorLocation:
     """Name, dtype, shape and position (in bytes) of a tensor in an area of shared memory."""
 
     name: str
@@ -56,7 +56,7 @@ class Snapshot(RunState):
     """A run's state as read from an area of shared memory, and where its tensors lie. The tensors' bytes are not
     part of it."""
 
-    tensors: Mapping[str, tuple[Placed, ...]]  # by kind: weights, optimizer, average
+    tensors: Mapping[str, tuple[TensorLocation, ...]]  # by kind: weights, optimizer, average
 
 
 _SNAPSHOT = TypeAdapter(Snapshot)
@@ -70,14 +70,16 @@ def area_nbytes(tensors: Sequence[int], document: int) -> int:
     return PAGE + sum(map(_aligned, tensors)) + _aligned(document + (_DIGITS + 32) * len(tensors) + PAGE)
 
 
-class Writer:
+class SnapshotWriter:
     """Writes snapshots into one area of shared memory, each over the previous one."""
 
     def __init__(self, area: Area, threads: int = 1) -> None:
         self._area = area
         self._threads = threads
-        self._places: dict[str, list[Placed]] | None = None  # tensors of the snapshot in the area; None: not complete
-        self._sums: dict[Placed, int] = {}
+        self._places: dict[str, list[TensorLocation]] | None = (
+            None  # tensors of the snapshot in the area; None: not complete
+        )
+        self._sums: dict[TensorLocation, int] = {}
 
     @property
     def tensors_sum(self) -> int:
@@ -132,7 +134,7 @@ class Writer:
         crash_point("coordinator.snapshot_committed")
         return _parsed(document)  # a copy, because the optimizer may go on changing `state`
 
-    def _copy(self, place: Placed, tensor: TensorBytes, changed: Rows | None) -> None:
+    def _copy(self, place: TensorLocation, tensor: TensorBytes, changed: Rows | None) -> None:
         """Copies a tensor, or its changed rows, to its place in the area, and updates its sum."""
         out = self._area[place.offset : place.offset + _aligned(place.nbytes)]
         data = np.frombuffer(tensor.data, np.uint8)
@@ -147,7 +149,7 @@ class Writer:
             self._sums[place] += difference
 
 
-def read(area: Area) -> Snapshot | None:
+def read_snapshot(area: Area) -> Snapshot | None:
     """Reads a snapshot from an area and verifies its checksum. Returns None if the area holds no complete snapshot."""
     commit, begin, end, total = (int(word) for word in area[: 4 * 8].view(np.int64))
     if commit == 0 or not PAGE <= begin <= end <= area.size or _total(area, commit, begin, end) != total:
@@ -155,10 +157,10 @@ def read(area: Area) -> Snapshot | None:
     return _parsed(area[begin:end].tobytes())
 
 
-def committed(area: Area) -> int | None:
+def committed_step(area: Area) -> int | None:
     """Returns the step of the snapshot in an area, by its commit word; None if there is none.
 
-    The checksum is not verified. Only `read` does that.
+    The checksum is not verified. Only `read_snapshot` does that.
     """
     commit = int(area[:8].view(np.int64)[0])
     return commit - 1 if commit else None
@@ -182,15 +184,15 @@ def _signed(total: int) -> int:
     return ((total + (1 << 63)) & ((1 << 64) - 1)) - (1 << 63)
 
 
-def _placed(tensors: Mapping[str, Sequence[TensorBytes]]) -> tuple[dict[str, list[Placed]], int]:
+def _placed(tensors: Mapping[str, Sequence[TensorBytes]]) -> tuple[dict[str, list[TensorLocation]], int]:
     """Assigns an offset in the area to each tensor. Returns them by kind, and the offset of the document behind
     them."""
     end = PAGE
-    places: dict[str, list[Placed]] = {}
+    places: dict[str, list[TensorLocation]] = {}
     for kind, entries in tensors.items():
         places[kind] = []
         for entry in entries:
-            places[kind].append(Placed(entry.name, entry.dtype, entry.shape, end, entry.data.nbytes))
+            places[kind].append(TensorLocation(entry.name, entry.dtype, entry.shape, end, entry.data.nbytes))
             end = _aligned(end + entry.data.nbytes)
     return places, end
 
@@ -199,7 +201,7 @@ def _parsed(document: bytes) -> Snapshot:
     return _SNAPSHOT.validate_python(json.loads(document))
 
 
-def _document(state: RunState, places: Mapping[str, Sequence[Placed]]) -> bytes:
+def _document(state: RunState, places: Mapping[str, Sequence[TensorLocation]]) -> bytes:
     """Encodes a state and the places of its tensors as JSON. Raises CheckpointError if the state is not plain data."""
     document = {
         "step": state.step,

@@ -241,18 +241,20 @@ def read_state(checkpoint: Path) -> SavedState:
     try:
         state = _SCHEMA.validate_json(text, strict=True)
     except ValidationError as error:
-        raise strict_json.not_ours(path, strict_json.explained(error)) from None
+        raise strict_json.foreign_content_error(path, strict_json.describe_validation_error(error)) from None
     known = state.validations
     for name, validation in (("newest", known.newest), ("best", known.best), ("record", known.record)):
         if validation is not None and validation.step > state.step:
-            raise strict_json.not_ours(path, f"validations.{name}.step: {validation.step} is after step {state.step}")
+            raise strict_json.foreign_content_error(
+                path, f"validations.{name}.step: {validation.step} is after step {state.step}"
+            )
     for number, member in enumerate(state.members):
         if member.frozen_at is not None and member.frozen_at > state.step:
-            raise strict_json.not_ours(
+            raise strict_json.foreign_content_error(
                 path, f"members.{number}.frozen_at: {member.frozen_at} is after step {state.step}"
             )
     if state.members and all(member.frozen_at is not None for member in state.members):
-        raise strict_json.not_ours(path, "members: none is trained any more; a run ends before that")
+        raise strict_json.foreign_content_error(path, "members: none is trained any more; a run ends before that")
     return replace(state, config=with_new_names(state.config))
 
 
@@ -273,16 +275,16 @@ def verify_tensors(checkpoint: Path, state: SavedState, name: str) -> Header:
     A tensor with several names is in the header once, under its first name. Raises as `verify`.
     """
     with _damage(checkpoint / name):
-        return known_once(tensor_file.verify(checkpoint / name, state.files[name]), state)
+        return without_tied_names(tensor_file.verify(checkpoint / name, state.files[name]), state)
 
 
 def read_header(checkpoint: Path, state: SavedState, name: str) -> Header:
     """Returns names, dtypes and shapes of the tensors in one file, without reading the tensors. Raises as `verify`."""
     with _damage(checkpoint / name):
-        return known_once(tensor_file.read_header(checkpoint / name, state.files[name]), state)
+        return without_tied_names(tensor_file.read_header(checkpoint / name, state.files[name]), state)
 
 
-def known_once(named: Mapping[str, T], facts: RunFacts) -> dict[str, T]:
+def without_tied_names(named: Mapping[str, T], facts: RunFacts) -> dict[str, T]:
     """Returns `named` without the further names of tensors that have several (tied weights)."""
     return {name: value for name, value in named.items() if name not in facts.tied}
 

@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from pool.checkpoint import folder, tensor_file
-from pool.checkpoint.compare_tensors import Forms, form
+from pool.checkpoint.compare_tensors import TensorSpecs, format_spec
 from pool.checkpoint.state import (
     AVERAGE,
     BEST,
@@ -31,10 +31,10 @@ from pool.checkpoint.state import (
     SavedState,
     encode_state,
     fields_of,
-    known_once,
     read_state,
     verify,
     verify_tensors,
+    without_tied_names,
 )
 from pool.checkpoint.tensor_file import Header, TensorBytes
 from pool.crash_points import crash_point
@@ -58,7 +58,7 @@ class Checkpoint(RunState, RunFacts):
     divided: Mapping[str, Sequence[torch.Tensor]] = field(default_factory=dict)
 
 
-def save(where: Path, checkpoint: Checkpoint) -> Path:
+def save_checkpoint(where: Path, checkpoint: Checkpoint) -> Path:
     """Writes a checkpoint as step-N into the folder `where`, and links it as `last`. Returns its path.
 
     It is linked as `best`, too, if its validation is the best so far. Checkpoints that exist already stay, whatever
@@ -67,18 +67,18 @@ def save(where: Path, checkpoint: Checkpoint) -> Path:
     """
     target = folder.step_path(where, checkpoint.step)
     if not _is_there(target):
-        folder.put(where, checkpoint.step, lambda beside: _write(beside, checkpoint))
+        folder.write_checkpoint(where, checkpoint.step, lambda beside: _write(beside, checkpoint))
     files.sync_folder(where)
     crash_point("coordinator.checkpoint_synced")
     best = checkpoint.validations.best
-    folder.point(where, LAST, target)
+    folder.set_link(where, LAST, target)
     if best is not None and best.step == checkpoint.step:
-        folder.point(where, BEST, target)
+        folder.set_link(where, BEST, target)
     crash_point("coordinator.checkpoint_linked")
     return target
 
 
-def load(path: Path) -> Checkpoint:
+def load_checkpoint(path: Path) -> Checkpoint:
     """Reads and verifies a checkpoint folder with all its tensors.
 
     Raises CheckpointError, of damage with the file, tensor and byte range.
@@ -87,7 +87,7 @@ def load(path: Path) -> Checkpoint:
     with _naming(path):
         state = verify(path)
         files = [name for name in (WEIGHTS, OPTIMIZER, AVERAGE) if name in state.files]
-        tensors = {name: known_once(load_file(path / name), state) for name in files}
+        tensors = {name: without_tied_names(load_file(path / name), state) for name in files}
     return Checkpoint(
         **fields_of(RunFacts, state),
         **fields_of(RunState, state),
@@ -109,8 +109,7 @@ class Weights:
 def load_weights(path: Path, *, averaged: bool = False) -> Weights:
     """Reads and verifies the weights of a checkpoint, but not the optimizer's state.
 
-    `averaged`: reads the averaged weights instead. Raises as `load`, and CheckpointError if the checkpoint has no
-    average.
+    `averaged`: reads the averaged weights instead. Raises CheckpointError, also if the checkpoint has no average.
     """
     name = AVERAGE if averaged else WEIGHTS
     with _naming(path):
@@ -118,7 +117,7 @@ def load_weights(path: Path, *, averaged: bool = False) -> Weights:
         if name not in state.files:
             raise CheckpointError(f"{path}: has no averaged weights{_why_no_average(state)}")
         header = verify_tensors(path, state, name)
-        return Weights(state, header, known_once(load_file(path / name), state))
+        return Weights(state, header, without_tied_names(load_file(path / name), state))
 
 
 def _why_no_average(state: SavedState) -> str:
@@ -189,9 +188,11 @@ def tensor_bytes(tensors: Mapping[str, torch.Tensor]) -> list[TensorBytes]:
     return result
 
 
-def forms_of_tensors(tensors: Mapping[str, torch.Tensor]) -> Forms:
+def tensor_specs(tensors: Mapping[str, torch.Tensor]) -> TensorSpecs:
     """Returns dtype and shape of each tensor as text, by name."""
-    return {name: form(str(tensor.dtype).removeprefix("torch."), tensor.shape) for name, tensor in tensors.items()}
+    return {
+        name: format_spec(str(tensor.dtype).removeprefix("torch."), tensor.shape) for name, tensor in tensors.items()
+    }
 
 
 def _is_there(target: Path) -> bool:
@@ -205,6 +206,6 @@ def _is_there(target: Path) -> bool:
     try:
         verify(target)
     except CheckpointError:
-        folder.set_aside(target)
+        folder.rename_damaged(target)
         return False
     return True

@@ -140,14 +140,16 @@ def _header(path: Path, content: Reader, sums: FileSums) -> Header:
         )
     length = int.from_bytes(header[:_LENGTH], "little")
     if length != len(header) - _LENGTH:
-        raise strict_json.not_ours(path, f"header of {length} bytes, not {len(header) - _LENGTH}")
+        raise strict_json.foreign_content_error(path, f"header of {length} bytes, not {len(header) - _LENGTH}")
     strict_json.parse(header[_LENGTH:], path)
     try:
         entries = _HEADER.validate_json(header[_LENGTH:], strict=True)
     except ValidationError as error:
-        raise strict_json.not_ours(path, f"header: {strict_json.explained(error)}") from None
+        raise strict_json.foreign_content_error(
+            path, f"header: {strict_json.describe_validation_error(error)}"
+        ) from None
     if (problem := _misplaced(entries, sums)) is not None:
-        raise strict_json.not_ours(path, problem)
+        raise strict_json.foreign_content_error(path, problem)
     return entries
 
 

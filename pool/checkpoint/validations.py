@@ -11,7 +11,7 @@ from pydantic import Field
 
 from pool.metrics.layout import LOSS
 from pool.metrics.metric import Best
-from pool.run_folder.strict_json import same, value_at
+from pool.run_folder.strict_json import are_equal, value_at
 
 Count = Annotated[int, Field(ge=0, lt=1 << 63)]
 
@@ -153,6 +153,6 @@ def comparable(then: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
     """Returns whether validations of runs with these two configs measure the same on the same files."""
     for key, default in _SETTINGS.items():
         values = (value_at(config, key) for config in (then, now))
-        if not same(*(default if value is None else value for value in values)):
+        if not are_equal(*(default if value is None else value for value in values)):
             return False
     return True

@@ -83,9 +83,9 @@ def check_new(outputs: Iterable[Path], force: bool) -> None:
 def parse_overrides(given: Iterable[str] | None, *, resume: bool) -> list[tuple[str, Any]]:
     """Parses the values of `--override` to keys and values. Raises ConfigError for a value that can't be parsed, and
     for any without `--resume`."""
-    from pool.supervisor.prepare.overrides import parse  # late: pydantic, which `pool --help` needs not
+    from pool.supervisor.prepare.overrides import parse_override  # late: pydantic, which `pool --help` needs not
 
-    changes = [parse(text) for text in given or ()]
+    changes = [parse_override(text) for text in given or ()]
     if changes and not resume:
         raise ConfigError("--override: changes a run that is resumed; without --resume use --set")
     return changes

@@ -60,7 +60,7 @@ def check(
         check_stages(parse_recipe(tree, overrides or (), str(config)), print)
         return
     settings = load_config(config, overrides or ())
-    devices = preparation.check(settings, print, machines or 1).planned.devices
+    devices = preparation.check_run(settings, print, machines or 1).planned.devices
     if measure:
         _measure(config, overrides or (), devices)
 

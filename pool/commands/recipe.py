@@ -44,7 +44,7 @@ def train_recipe(
     from pool.config.load import read_toml
     from pool.stages.recipe import parse_recipe
     from pool.stages.train import table, train_stages
-    from pool.supervisor.summary import command
+    from pool.supervisor.summary import format_command
 
     recipe = parse_recipe(read_toml(config), overrides or (), str(config))
     if list_stages:
@@ -58,6 +58,6 @@ def train_recipe(
         until=until,
         rerun=rerun,
         allow_different_numerics=allow_different_numerics,
-        again=lambda _: command(*again),
+        again=lambda _: format_command(*again),
     )
     raise typer.Exit(code)

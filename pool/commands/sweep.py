@@ -62,7 +62,7 @@ def sweep(
     variations = [Variation.parse(text) for text in vary]
     settings = sweep_config(config, overrides or (), variations, seeds, trace=trace)
     if check:
-        preparation.check(settings, print)
+        preparation.check_run(settings, print)
         return
     options = [word for text in vary for word in ("--vary", text)] + ([] if seeds == 1 else ["--seeds", str(seeds)])
 

@@ -43,7 +43,7 @@ def train(
     """
     from pool.config.load import load_config
     from pool.machines.start import check_starts_alone
-    from pool.supervisor.summary import command
+    from pool.supervisor.summary import format_command
     from pool.supervisor.train import train as run
 
     settings = load_config(config, overrides or (), trace=trace)
@@ -54,6 +54,6 @@ def train(
         resume=resume,
         allow_different_numerics=allow_different_numerics,
         changes=changes,
-        again=lambda run_dir: command("train", "--resume", run_dir),
+        again=lambda run_dir: format_command("train", "--resume", run_dir),
     )
     raise typer.Exit(code)

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from pool.config.ensemble import EnsembleConfig
-from pool.run_folder.strict_json import explained, printable
+from pool.run_folder.strict_json import describe_validation_error, printable
 
 _MOST_SHOWN = 16  # members on a line
 _NO_SETTINGS = ("run.dir", "run.trace", "overrides", "ensemble.member")  # names of a run, and the members' tables
@@ -27,7 +27,7 @@ def settings_of_members(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     try:
         ensemble = EnsembleConfig.model_validate_json(json.dumps(run.get("ensemble", {})))
     except ValidationError as error:
-        raise ValueError(f"ensemble: {explained(error)}") from None
+        raise ValueError(f"ensemble: {describe_validation_error(error)}") from None
     if not ensemble.is_set:
         return [run]
     if ensemble.problem:
@@ -42,7 +42,7 @@ def settings_of_members(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     try:
         return list(ensemble.trees(run, seed))
     except ValidationError as error:
-        raise ValueError(f"run.seed: {explained(error)}") from None
+        raise ValueError(f"run.seed: {describe_validation_error(error)}") from None
 
 
 def flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -44,7 +44,7 @@ from pool.process.start import CoordinatorStart
 from pool.protocol.channel import Hub, Link
 from pool.protocol.identity import SUPERVISOR, Peer
 from pool.protocol.messages import Notice
-from pool.run_folder.access import shown
+from pool.run_folder.access import show_real_paths
 from pool.shm.memory import Memory
 from pool.task.factory import task_metrics
 from pool.telemetry.trace import Trace
@@ -82,7 +82,7 @@ def assemble(
     hub = Hub(context, start.address_key, start.peer)
 
     def notify(text: str) -> None:
-        supervisor.send(Notice(shown(text)))
+        supervisor.send(Notice(show_real_paths(text)))
 
     trace = Trace(start.run_dir, start.peer, on=start.traced)
     samples = config.train.batches_per_step * config.data.batch_size

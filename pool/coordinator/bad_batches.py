@@ -16,7 +16,7 @@ from pool.coordinator.scheduler.actions import BadBatch
 from pool.errors import RunError
 from pool.metrics.medians import named
 from pool.process.start import CoordinatorStart
-from pool.run_folder.access import shown
+from pool.run_folder.access import show_real_paths
 from pool.shm.memory import Memory
 
 log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ class BadBatches:
             stops = self._start.config.train.on_bad_batch == "stop"
             raise RunError(text + ('; train.on_bad_batch = "skip" would leave it out' if stops else ""))
         text += f"; {_consequence(action)}"
-        log.warning("%s", shown(text))
+        log.warning("%s", show_real_paths(text))
         self._notify(text)
 
     def _kept(self, action: BadBatch) -> str:

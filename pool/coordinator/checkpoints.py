@@ -21,7 +21,7 @@ from loader.exit_codes import EXIT_RESOURCES
 from pool.checkpoint.schedule import FINAL_MINUTES, FinalAttempts, Schedule
 from pool.checkpoint.store import Checkpoint
 from pool.checkpoint.validations import LOWEST_LOSS, NONE, Goal, Validation, Validations
-from pool.checkpoint.writer import CheckpointWriter, Written
+from pool.checkpoint.writer import CheckpointWriter, WriteResult
 from pool.coordinator.checkpoint_progress import CheckpointProgress, Choice, Reason, Stage
 from pool.coordinator.exchange_setup.copies import Copied, Copies, InHostMemory
 from pool.coordinator.snapshots import Snapshots
@@ -158,7 +158,7 @@ class Checkpoints:
         if the final checkpoint can't be written."""
         if self._copying is not None and self._copying[0].is_there:
             self._end_copy()
-        if (written := self._writer.take()) is not None:
+        if (written := self._writer.pop_result()) is not None:
             self._ended(written)
 
     def finish(self, step: int) -> bool:
@@ -182,7 +182,7 @@ class Checkpoints:
         """Removes checkpoints that were kept only until their nets were exported. To be called when the final
         checkpoint is on disk."""
         if self._schedule.nets:
-            self._writer.tidy()
+            self._writer.remove_unneeded()
 
     def _save_what_is_due(self, step: int) -> None:
         """Saves version `step` of the weights if a net is to be exported from it, the schedule asks for it, or the
@@ -242,9 +242,9 @@ class Checkpoints:
         """Lets the background thread write a snapshot to disk. The snapshot stays as it is until that has ended."""
         self._schedule.begun(time.monotonic())
         self._snapshots.hold()
-        self._writer.begin(snapshot)
+        self._writer.start(snapshot)
 
-    def _ended(self, written: Written) -> None:
+    def _ended(self, written: WriteResult) -> None:
         """Handles the end of writing a checkpoint: notes that it is on disk, or tells the user that it failed, then
         begins to write the one that waits. Raises CheckpointError if the final checkpoint failed for good."""
         self._end_copy()
@@ -265,7 +265,7 @@ class Checkpoints:
             return
         self._notify(f"{account}; training goes on, next attempt in {pause:.0f} s or at the end")
 
-    def _final_failed(self, written: Written, account: str) -> None:
+    def _final_failed(self, written: WriteResult, account: str) -> None:
         """Handles a failed attempt to write the final checkpoint: tells the user that there will be another one. Raises
         CheckpointError if there will be none."""
         if written.is_permanent:
@@ -280,7 +280,7 @@ class Checkpoints:
                 f"without it: Ctrl-C twice; --resume then begins with step {begin}"
             )
 
-    def _settle_best(self, written: Written) -> None:
+    def _settle_best(self, written: WriteResult) -> None:
         """Notes that the checkpoint of the best validation is on disk. If it could not be written, the best of those on
         disk counts as the best again."""
         best = self.validations.best

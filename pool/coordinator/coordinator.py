@@ -28,8 +28,8 @@ from pool.coordinator.state import State
 from pool.crash_points import crash_point
 from pool.metrics.medians import median_of
 from pool.protocol.channel import LINGER_MS, Hub, Link
-from pool.protocol.messages import Hello, NetNews, Roster
-from pool.protocol.resend import SAY_AGAIN_MS, SayAgain
+from pool.protocol.messages import Hello, NetsStatus, Roster
+from pool.protocol.resend import RESEND_MS, ResendTimer
 from pool.shm.signals import CoordinatorSignals
 from pool.telemetry.trace import Trace
 
@@ -57,7 +57,7 @@ class Coordinator:
     history: History | None
     notify: Callable[[str], object]  # sends a line to the run's user
     _next_report: float = field(default=0.0, init=False)
-    _nets: NetNews = field(default_factory=NetNews, init=False)
+    _nets: NetsStatus = field(default_factory=NetsStatus, init=False)
     _waits_for_nets: bool = field(default=False, init=False)
 
     def run(self) -> None:
@@ -79,11 +79,11 @@ class Coordinator:
         crash_point("coordinator.after_hello")
         if self.machines is not None:
             self.report()  # this machine's address, which the other coordinators wait for
-        again = SayAgain()
+        again = ResendTimer()
         while not self._finished():
             waits = self.scheduler.waits_for_machines
             with self.metrics.measured("waiting_for_machines") if waits else nullcontext():
-                events = dict(poller.poll(SAY_AGAIN_MS))
+                events = dict(poller.poll(RESEND_MS))
             if self.shortcut.own_signal.fileno() in events:
                 self._look()
             self._hear(events)

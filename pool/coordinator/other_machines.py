@@ -26,7 +26,7 @@ from pool.kernels.reduction import Addend
 from pool.machines.place import MachinePlace, named
 from pool.protocol.identity import MACHINE, Peer
 from pool.protocol.machine_hub import MachineHub
-from pool.protocol.messages import BucketSums, MachineAddress, Saves, ShareReport, StateSum, SumPlace
+from pool.protocol.messages import BucketSums, MachineAddress, Saves, ShareReport, StateSum, SumHeader
 
 SILENCE = 15.0  # seconds without a connection; the supervisors notice the loss of a machine in less
 
@@ -102,7 +102,7 @@ class OtherMachines:
     def send(self, step: int, bucket: int, nodes: Iterable[tuple[int, int, Addend]]) -> None:
         """Sends the others this machine's sum of a bucket's gradients. `nodes`: partial sums, each with the number of
         its parameter and the first table row of the part. Of a table only the touched rows are sent."""
-        places: list[SumPlace] = []
+        headers: list[SumHeader] = []
         frames: list[memoryview] = []
         for parameter, first_row, node in nodes:
             rows = -1
@@ -114,9 +114,9 @@ class OtherMachines:
                 listed: Any = np.array(node.touched, np.uint32).view(np.uint8)
                 frames.append(memoryview(listed))
             frames.append(_bytes(numbers))
-            places.append(SumPlace(parameter, first_row, node.leaf, rows))
+            headers.append(SumHeader(parameter, first_row, node.leaf, rows))
         crash_point("coordinator.before_send")
-        self._keep(step, BucketSums(step, bucket, tuple(places)), frames)
+        self._keep(step, BucketSums(step, bucket, tuple(headers)), frames)
         crash_point("coordinator.after_send")
 
     def all_end(self, step: int) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import replace
 import torch
 
 from pool.checkpoint import snapshot
-from pool.checkpoint.snapshot import Area, Placed, Snapshot
+from pool.checkpoint.snapshot import Area, Snapshot, TensorLocation
 from pool.checkpoint.state import RunState, fields_of
 from pool.checkpoint.store import DTYPES, Checkpoint, tensor_bytes
 from pool.coordinator.update.changed_rows import Changes
@@ -33,7 +33,7 @@ class Snapshots:
         predecessor's state, which must not be overwritten first. `changes`: records which rows of tables have changed,
         so that only these are copied; None: everything is copied."""
         self._areas = areas
-        self._writers = [snapshot.Writer(area, threads) for area in areas]
+        self._writers = [snapshot.SnapshotWriter(area, threads) for area in areas]
         self._changes = changes or Changes({}, len(areas))
         self._newest = newest or 0
         self.summed: StateSum | None = None  # a checksum of the newest copy
@@ -43,7 +43,7 @@ class Snapshots:
         """Loads the state that the coordinator before this one has left in an area of shared memory. Config and
         fingerprint are taken from `like`. Optimizer tensors are copies. Raises CheckpointError if the area is
         damaged."""
-        saved = snapshot.read(self._areas[index])
+        saved = snapshot.read_snapshot(self._areas[index])
         if saved is None:
             raise CheckpointError(f"the snapshot in area {index} was whole and is not any more")
         state = self._checkpoint(saved, self._areas[index], like)
@@ -94,7 +94,7 @@ class Snapshots:
 _TORCH = {name: dtype for dtype, name in DTYPES.items()}
 
 
-def _tensors(area: Area, places: Mapping[str, Sequence[Placed]], kind: str) -> dict[str, torch.Tensor]:
+def _tensors(area: Area, places: Mapping[str, Sequence[TensorLocation]], kind: str) -> dict[str, torch.Tensor]:
     """Returns the tensors of one kind in an area of shared memory by name, as views. `kind`: weights, optimizer or
     average."""
     whole = torch.from_numpy(area)

@@ -84,7 +84,7 @@ class State:
         if start.snapshot is not None:
             restored = self._snapshots.load(start.snapshot, self.checkpoint())
         elif start.checkpoint is not None:
-            restored = store.load(start.checkpoint)
+            restored = store.load_checkpoint(start.checkpoint)
         if restored is not None:
             models.restore(restored)
             other_length = value_at(restored.config, "train.steps") != start.config.train.steps

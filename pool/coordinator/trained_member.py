@@ -10,7 +10,7 @@ from torch import nn
 
 from loader.plugins.error_text import PluginError, definition_location
 from pool.checkpoint.compare_tensors import first_difference
-from pool.checkpoint.store import forms_of_tensors
+from pool.checkpoint.store import tensor_specs
 from pool.config.tree import Config
 from pool.coordinator.scheduler.actions import CopyBuffers
 from pool.coordinator.update.bucket_steps import choose_bucket_steps
@@ -211,7 +211,7 @@ class TrainedMember:
         differ."""
         assert self._made is not None
         tensors = self._named(self._made)
-        if difference := first_difference(forms_of_tensors(weights), forms_of_tensors(tensors)):
+        if difference := first_difference(tensor_specs(weights), tensor_specs(tensors)):
             raise CheckpointError(f"weights are not the model's: {difference}")
         for name, tensor in tensors.items():
             tensor.copy_(weights[name])

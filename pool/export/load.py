@@ -18,8 +18,8 @@ from torch import Tensor, nn
 
 from loader.plugins.error_text import format_error_with_location
 from loader.section import Section
-from pool.checkpoint.compare_tensors import first_difference, forms_in, forms_of
-from pool.checkpoint.folder import locate
+from pool.checkpoint.compare_tensors import first_difference, header_specs, model_specs
+from pool.checkpoint.folder import find_checkpoint
 from pool.checkpoint.state import STATE
 from pool.checkpoint.store import load_weights
 from pool.errors import CheckpointError, ConfigError, PoolError
@@ -121,7 +121,7 @@ class _Checkpoint:
     """The networks of a checkpoint. Raises ConfigError and CheckpointError when it is opened."""
 
     def __init__(self, where: Path, task: str | None, verb: str, *, averaged: bool) -> None:
-        self.path = locate(where)
+        self.path = find_checkpoint(where)
         self._averaged = averaged
         self._weights = load_weights(self.path, averaged=averaged)
         config = self._weights.state.config
@@ -208,7 +208,7 @@ class _Checkpoint:
         begin = member_prefix(m, len(self.members))
         header = {name: self._weights.header[begin + name] for name in tensors}
         parameters, buffers = tensor_specs(model)
-        if difference := first_difference(forms_in(header), forms_of((*parameters, *buffers))):
+        if difference := first_difference(header_specs(header), model_specs((*parameters, *buffers))):
             who = f"member {m}: " if begin else ""
             raise CheckpointError(f"{self.path}: {who}{difference}")
 
@@ -231,7 +231,7 @@ def _task_name(config: Mapping[str, Any], trusted: str | None, checkpoint: Path,
     """Returns the name of a checkpoint's task. Raises ConfigError unless it is built in or the caller names it too."""
     name = config.get("task")
     if not isinstance(name, str):
-        raise strict_json.not_ours(checkpoint / STATE, "config.task: a name is expected")
+        raise strict_json.foreign_content_error(checkpoint / STATE, "config.task: a name is expected")
     if trusted is not None and trusted != name:
         raise ConfigError(f"--task {trusted}: the task of {checkpoint} is {strict_json.printable(name)}")
     if trusted is None and not is_bundled(name):
@@ -254,4 +254,4 @@ def _section(cls: type[Section], values: Any, where: str) -> Section:
     try:
         return cls.model_validate_json(json.dumps(values))
     except ValidationError as error:
-        raise CheckpointError(f"{where}: {strict_json.explained(error)}") from None
+        raise CheckpointError(f"{where}: {strict_json.describe_validation_error(error)}") from None

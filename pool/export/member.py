@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pool.checkpoint.folder import locate
+from pool.checkpoint.folder import find_checkpoint
 from pool.checkpoint.ranking import rank
 from pool.checkpoint.state import STATE, SavedState, read_state
 from pool.config.member_settings import differing, flat, listed, settings_of_members
 from pool.errors import CheckpointError, ConfigError
-from pool.run_folder.strict_json import not_ours, printable, value_at
+from pool.run_folder.strict_json import foreign_content_error, printable, value_at
 from pool.task.start import KEY
 
 BEST: Literal["best"] = "best"
@@ -51,7 +51,7 @@ def members_of(checkpoint: Path, state: SavedState) -> list[Mapping[str, Any]]:
     try:
         return settings_of_members(state.config)
     except ValueError as error:
-        raise not_ours(checkpoint / STATE, f"config.{error}") from None
+        raise foreign_content_error(checkpoint / STATE, f"config.{error}") from None
 
 
 def choose(checkpoint: Path, state: SavedState, member: MemberId) -> tuple[int, str]:
@@ -154,7 +154,7 @@ def _check_start(checkpoint: Path, start: str) -> None:
         )
     if path.is_dir():
         try:
-            checkpoint_of_start = locate(path)
+            checkpoint_of_start = find_checkpoint(path)
             members = len(read_state(checkpoint_of_start).members)
         except (OSError, CheckpointError) as error:
             raise ConfigError(f"--average: {_START} = {start} can't be looked at: {error}") from None

@@ -44,7 +44,7 @@ def data_config(trained: Trained, changes: Sequence[Change], verb: str, sections
     """
     data = trained.config.get("data")
     if not isinstance(data, Mapping):
-        raise strict_json.not_ours(trained.checkpoint, "config.data: a section is expected")
+        raise strict_json.foreign_content_error(trained.checkpoint, "config.data: a section is expected")
     others = {name: trained.config.get(name) for name in sections}
     tree = json.loads(json.dumps({"task": trained.name, **others, "data": {**data, "train": [], "validation": []}}))
     named = {change.key: change.value for change in changes}

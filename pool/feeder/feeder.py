@@ -16,7 +16,7 @@ from typing import NoReturn
 import zmq
 
 from loader.stream.interface import Filled
-from loader.stream.skipped_data import SkippedData
+from loader.stream.skipped_data import SkippedData as SkippedKind
 from pool.crash_points import crash_point
 from pool.feeder.feature_coverage import FeatureCoverage, compares_features
 from pool.feeder.ring import Ring
@@ -29,14 +29,14 @@ from pool.protocol.messages import (
     FeederReport,
     Heartbeat,
     Hello,
-    LeftOutData,
     Purpose,
     Roster,
+    SkippedData,
     StreamOrders,
     UntrainedFeatures,
 )
-from pool.protocol.resend import SAY_AGAIN_MS, SayAgain
-from pool.run_folder.access import shown
+from pool.protocol.resend import RESEND_MS, ResendTimer
+from pool.run_folder.access import show_real_paths
 from pool.shm.memory import Memory
 from pool.telemetry.trace import Trace
 
@@ -75,7 +75,7 @@ class RingFeeder:
             crash_point("feeder.slot_given")
 
     def collect_finished(
-        self, on_left_out: Callable[[LeftOutData], object], on_batch: Callable[[Purpose, Filled], object]
+        self, on_left_out: Callable[[SkippedData], object], on_batch: Callable[[Purpose, Filled], object]
     ) -> bool:
         """Notes the batches that the stream has finished, and returns True if there are any.
 
@@ -91,13 +91,13 @@ class RingFeeder:
                 has_new = True
         finally:
             for chunk, kinds in groupby(self.stream.skipped(), lambda kind: kind.chunk):
-                printable = (replace(kind, file=shown(kind.file)) for kind in kinds)
-                report = LeftOutData(self._purpose, -1 if chunk is None else chunk, tuple(printable))
+                printable = (replace(kind, file=show_real_paths(kind.file)) for kind in kinds)
+                report = SkippedData(self._purpose, -1 if chunk is None else chunk, tuple(printable))
                 self._log_left_out(report.kinds)
                 on_left_out(report)
         return has_new
 
-    def _log_left_out(self, kinds: Sequence[SkippedData]) -> None:
+    def _log_left_out(self, kinds: Sequence[SkippedKind]) -> None:
         """Logs the first MAX_LOGGED; the supervisor counts all of them."""
         for kind in kinds:
             self._logged += 1
@@ -141,12 +141,12 @@ class Feeder:
             crash_point("feeder.after_hello")
 
         next_beat = 0.0
-        resend = SayAgain()
+        resend = ResendTimer()
         while True:
             if (now := time.monotonic()) >= next_beat:
                 next_beat = now + HEARTBEAT_SECONDS
                 self._supervisor.send(Heartbeat(0.0))  # sent by this loop: if the loop hangs, no heartbeat comes
-            events = dict(poller.poll(SAY_AGAIN_MS))
+            events = dict(poller.poll(RESEND_MS))
             changed = resend.due()
             self._receive(events)
             for ring in self._rings:

@@ -64,7 +64,7 @@ class SparseInput:
         if self.values is not None or self.features.numel() < _MIN_USES * self.touched.numel():
             return None
         plan = SparsePlan(self.offsets, self.features, num_features)
-        return plan if plan.worth else None
+        return plan if plan.is_worthwhile else None
 
     def copy(self) -> SparseInput:
         """Returns a copy in new memory, without plans."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-from pool.protocol.messages import CheckpointPlace, MachineAddress, MachineOrders, MachineReport
+from pool.protocol.messages import CheckpointLocation, MachineAddress, MachineOrders, MachineReport
 
 PATIENCE = 10.0  # seconds of silence after which a machine counts as lost, and its generation ends
 
@@ -41,7 +41,7 @@ class Chair:
         self._ended = ""
         self._finished = False
         self.refused: dict[int, str] = {}  # machines that can't take part, by their newest report, and the reason
-        self._lack: dict[int, CheckpointPlace] = {}  # checkpoint that each machine has to copy before all can begin
+        self._lack: dict[int, CheckpointLocation] = {}  # checkpoint that each machine has to copy before all can begin
         self._unconnected: dict[int, float] = {}  # machines to which there is no connection: since when
 
     def hear(self, machine: int, report: MachineReport, now: float) -> None:
@@ -169,7 +169,7 @@ class Chair:
                 "newest checkpoint"
             )
             return
-        self._lack = {machine: CheckpointPlace(newest, sources[0]) for machine in lacking}
+        self._lack = {machine: CheckpointLocation(newest, sources[0]) for machine in lacking}
 
     def _all(self, holds: Callable[[MachineReport], object]) -> bool:
         """Tells whether all machines have reported and the newest report of each fulfils a condition."""

@@ -11,18 +11,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from loader.files.regular import open_regular
-from pool.checkpoint.folder import put, step_path
+from pool.checkpoint.folder import step_path, write_checkpoint
 from pool.checkpoint.state import STATE, read_state
 from pool.errors import CheckpointError
-from pool.protocol.messages import CheckpointPiece, CheckpointRequest
+from pool.protocol.messages import CheckpointRequest, CheckpointShard
 from pool.run_folder import files
 
 PIECE_BYTES = 1 << 20
 
-Ask = Callable[[CheckpointRequest], tuple[CheckpointPiece, memoryview]]
+Ask = Callable[[CheckpointRequest], tuple[CheckpointShard, memoryview]]
 
 
-def read_piece(checkpoints: Path, request: CheckpointRequest) -> tuple[CheckpointPiece, bytes]:
+def read_piece(checkpoints: Path, request: CheckpointRequest) -> tuple[CheckpointShard, bytes]:
     """Reads the block of a checkpoint's file that another machine has asked for.
 
     Returns the answer and the block's bytes. If they can't be read, the answer holds the reason and the bytes are
@@ -36,8 +36,8 @@ def read_piece(checkpoints: Path, request: CheckpointRequest) -> tuple[Checkpoin
             data = os.pread(file.fileno(), PIECE_BYTES, request.offset)
             is_last = request.offset + len(data) >= os.fstat(file.fileno()).st_size
     except (CheckpointError, OSError) as error:
-        return CheckpointPiece(request, refused=str(error)), b""
-    return CheckpointPiece(request, is_last=is_last), data
+        return CheckpointShard(request, refused=str(error)), b""
+    return CheckpointShard(request, is_last=is_last), data
 
 
 def copy_checkpoint(ask: Ask, checkpoints: Path, step: int) -> Path:
@@ -53,7 +53,7 @@ def copy_checkpoint(ask: Ask, checkpoints: Path, step: int) -> Path:
             files.write_new(beside / name, _pieces(ask, step, name))
         files.sync_folder(beside)
 
-    path = put(checkpoints, step, write)
+    path = write_checkpoint(checkpoints, step, write)
     files.sync_folder(checkpoints)
     return path
 

@@ -23,8 +23,8 @@ from pool.machines.member import Decision, Member
 from pool.machines.place import MachinePlace, named
 from pool.protocol.identity import MACHINE, Peer
 from pool.protocol.machine_hub import MachineHub
-from pool.protocol.messages import CheckpointPiece, CheckpointPlace, CheckpointRequest, MachineOrders, MachineReport
-from pool.protocol.resend import SAY_AGAIN_MS, SayAgain
+from pool.protocol.messages import CheckpointLocation, CheckpointRequest, CheckpointShard, MachineOrders, MachineReport
+from pool.protocol.resend import RESEND_MS, ResendTimer
 
 ASK_AGAIN = 2.0  # seconds until a block of a checkpoint is requested again
 PAUSE = 5.0  # seconds: longer than a busy supervisor takes between two calls of `hear`
@@ -64,13 +64,13 @@ class MachineGroup:
         if self._chair is None:
             self._hub.connect({Peer(MACHINE, 0): self._first})
         self.member = Member(secrets.token_hex(8), self._hub.address)
-        self._again = SayAgain()
+        self._again = ResendTimer()
         self._said: MachineReport | None = None
         self._reports: dict[int, MachineReport] = {}  # newest report of each other machine, on the first machine
         self._told: dict[int, MachineOrders | None] = {}  # newest orders for each machine; None: to be resent
         self._heard = self._looked = time.monotonic()
         self._checkpoints: Callable[[], Path] | None = None
-        self._piece: tuple[CheckpointPiece, memoryview] | None = None  # newest block of a checkpoint that was received
+        self._piece: tuple[CheckpointShard, memoryview] | None = None  # newest block of a checkpoint that was received
 
     def watch(self, poller: zmq.Poller) -> None:
         """Registers the connections with a poller, which then tells when to call `hear`."""
@@ -97,7 +97,7 @@ class MachineGroup:
             elif isinstance(message, CheckpointRequest) and self._checkpoints is not None:
                 piece, data = read_piece(self._checkpoints(), message)
                 self._hub.send(peer.index, piece, [data])
-            elif isinstance(message, CheckpointPiece) and frames:
+            elif isinstance(message, CheckpointShard) and frames:
                 self._piece = message, frames[0]
         again = self._again.due()
         if self._chair is not None:
@@ -220,7 +220,7 @@ class MachineGroup:
         wait = _Wait(time.monotonic())
         say(f"machine {self.place.machine} of {self.place.machines}: {self._where}")
         while not given_up():
-            poller.poll(SAY_AGAIN_MS)
+            poller.poll(RESEND_MS)
             decision = self.hear()
             if decision is None and (lacks := self.member.lacks) is not None:
                 say(f"copying the checkpoint of step {lacks.step} from machine {lacks.machine}")
@@ -238,7 +238,7 @@ class MachineGroup:
         return None
 
     def _copy(
-        self, place: CheckpointPlace, checkpoints: Path, poller: zmq.Poller, given_up: Callable[[], bool]
+        self, place: CheckpointLocation, checkpoints: Path, poller: zmq.Poller, given_up: Callable[[], bool]
     ) -> Decision | None:
         """Copies a checkpoint from another machine.
 
@@ -246,14 +246,14 @@ class MachineGroup:
         if another checkpoint is to be copied, or if `given_up` says so.
         """
 
-        def ask(request: CheckpointRequest) -> tuple[CheckpointPiece, memoryview]:
+        def ask(request: CheckpointRequest) -> tuple[CheckpointShard, memoryview]:
             """Sends a request for a block until the answer comes. Raises _NotFinishedError if the copy has to stop."""
             again = 0.0
             while True:
                 if (now := time.monotonic()) >= again:
                     self._hub.send(place.machine, request)
                     again = now + ASK_AGAIN
-                poller.poll(SAY_AGAIN_MS)
+                poller.poll(RESEND_MS)
                 if (decision := self.hear()) is not None or self.member.lacks != place or given_up():
                     raise _NotFinishedError(decision)
                 if self._piece is not None:

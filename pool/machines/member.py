@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from pool.protocol.messages import CheckpointPlace, Fact, MachineAddress, MachineOrders, MachineReport
+from pool.protocol.messages import CheckpointLocation, Fact, MachineAddress, MachineOrders, MachineReport
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Member:
         self.report = MachineReport(life, address, ())
         self.coordinators: tuple[MachineAddress, ...] = ()  # of the generation that runs here
         self.missing: tuple[int, ...] = ()  # silent machines, for which the other machines wait
-        self.lacks: CheckpointPlace | None = None  # checkpoint to copy to this machine before all can begin
+        self.lacks: CheckpointLocation | None = None  # checkpoint to copy to this machine before all can begin
 
     @property
     def generation(self) -> int:

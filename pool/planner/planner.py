@@ -46,7 +46,7 @@ from pool.planner.trial import name_member_in_errors, snapshot_nbytes, try_saved
 from pool.process.plan_result import Accepted, Answer, Planned, Refused
 from pool.process.start import PlannerStart
 from pool.protocol.codec import MAX_ITEMS
-from pool.run_folder.access import shown
+from pool.run_folder.access import show_real_paths
 from pool.task.attributes import Attribute, compute_digests, find_attributes, select_tensors
 from pool.task.factory import (
     MAX_MODEL_NBYTES,
@@ -332,9 +332,11 @@ def run(start: PlannerStart) -> Answer:
         sizes = {purpose: tuple(file.size for file in files) for purpose, files in data.files.items()}
         answer = Accepted(planned, sizes)
     except PoolError as error:
-        answer = Refused(shown(str(error)), error.exit_code)
+        answer = Refused(show_real_paths(str(error)), error.exit_code)
     except DataError as error:
-        answer = Refused(shown(str(error)), EXIT_UNAVAILABLE if has_error_number(error, AWAY_ERRORS) else EXIT_DATA)
+        answer = Refused(
+            show_real_paths(str(error)), EXIT_UNAVAILABLE if has_error_number(error, AWAY_ERRORS) else EXIT_DATA
+        )
     crash_point("planner.before_answer")
     return answer
 

@@ -55,7 +55,7 @@ class Failure:
 _FAILURE = TypeAdapter(Failure)
 
 
-def failure_of(error: BaseException, *, started: bool) -> Failure:
+def describe_failure(error: BaseException, *, started: bool) -> Failure:
     """Describes an exception that ends a process. `started`: whether the process had got ready.
 
     A PoolError or DataError is for the user to mend, so it has no signature. Any other exception may not come again
@@ -70,7 +70,7 @@ def failure_of(error: BaseException, *, started: bool) -> Failure:
     )
 
 
-def crash_place(log: str) -> str:
+def find_crash_line(log: str) -> str:
     """Finds the line of Python code that was running when a SIGSEGV struck a process.
 
     `log`: text in which Python's faulthandler has written the stack of every thread. Returns function, file and line of

@@ -22,7 +22,7 @@ from pool import crash_points
 from pool.crash_points import crash_point
 from pool.process import lifeline, prctl, roles, start
 from pool.protocol.identity import FORKSERVER, Peer
-from pool.run_folder.access import keep_others_from_writing
+from pool.run_folder.access import restrict_umask
 
 _IMPORTED = (
     "pool.planner.planner",
@@ -36,21 +36,21 @@ def main() -> None:
     """Imports the modules, reports its pid, then forks one process for each request until the supervisor dies."""
     channel, parent = socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2])
     lifeline.die_with_parent(parent)
-    prctl.show_as(FORKSERVER)
+    prctl.set_process_name(FORKSERVER)
     for number in (signal.SIGINT, signal.SIGUSR1, signal.SIGXCPU):
         signal.signal(number, signal.SIG_IGN)  # of a terminal or a batch system, for all: the supervisor answers
-    keep_others_from_writing()
+    restrict_umask()
     crash_points.arm(sys.argv[5:], Peer(FORKSERVER, incarnation=int(sys.argv[3])))
     cores = os.sched_getaffinity(0)
     gc.disable()  # collections would be a quarter of the time that the imports take, and find next to nothing
     for name in (*_IMPORTED, *filter(None, sys.argv[4].split(","))):
         importlib.import_module(name)
-    start.prepare()
+    start.build_parsers()
     gc.freeze()  # else every collection in a child would copy the pages of all objects
     crash_point("forkserver.before_ready")
-    lifeline.say(channel, os.getpid())
+    lifeline.send_number(channel, os.getpid())
     while True:
-        theirs = lifeline.take_request(channel)
+        theirs = lifeline.receive_request(channel)
         crash_point("forkserver.before_fork")
         answer = _fork()
         if answer is None:
@@ -58,10 +58,10 @@ def main() -> None:
             gc.enable()
             importlib.import_module("pool.nn.generators").seed_all(0)  # a task's module may draw at its import
             os.sched_setaffinity(0, cores)  # OpenMP may have bound this thread when torch was imported
-            roles.play(theirs, parent)
+            roles.run_role(theirs, parent)
         theirs.close()
         crash_point("forkserver.before_answer")
-        lifeline.say(channel, answer)
+        lifeline.send_number(channel, answer)
 
 
 def _fork() -> int | None:

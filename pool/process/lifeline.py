@@ -21,8 +21,8 @@ from dataclasses import replace
 from loader.exit_codes import EXIT_FAILED
 from pool.process import prctl
 from pool.process.failure import Failure
-from pool.process.start import Start, start_of
-from pool.run_folder.access import inside
+from pool.process.start import Start, decode_start
+from pool.run_folder.access import descriptor_path
 
 _MOST_DESCRIPTORS = 253  # the kernel's limit of one message
 _NOTE = b"note"
@@ -30,12 +30,12 @@ _NUMBER = 32  # longest number, in bytes of decimal digits
 _FAILURE = 1 << 16  # longest failure, in bytes
 
 
-def pair() -> tuple[socket.socket, socket.socket]:
+def create_pair() -> tuple[socket.socket, socket.socket]:
     """Makes a lifeline. Returns the supervisor's end and the child's."""
     return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
 
 
-def send(channel: socket.socket, start: Start, log: int, folder: int, descriptors: Sequence[int]) -> None:
+def send_start(channel: socket.socket, start: Start, log: int, folder: int, descriptors: Sequence[int]) -> None:
     """Sends a child its start document and its descriptors. Does nothing if the child is dead.
 
     `log`, `folder`: descriptors of the child's log and of the run folder. `start.segments` and `start.signal_fds` hold
@@ -56,13 +56,13 @@ def send_folder(channel: socket.socket, folder: int) -> None:
         socket.send_fds(channel, [_NOTE], [folder], socket.MSG_DONTWAIT)
 
 
-def receive(channel: socket.socket, folder: int | None = None) -> tuple[Start, int]:
+def receive_start(channel: socket.socket, folder: int | None = None) -> tuple[Start, int]:
     """Waits for this process's start document, and sends the process's output to its log from then on.
 
     `folder`: descriptor of the run folder, if the process got it with an earlier document. Returns the start document
     and the descriptor of the run folder. Ends the process if the supervisor is dead.
     """
-    descriptors = _take(channel, _MOST_DESCRIPTORS)
+    descriptors = _receive_descriptors(channel, _MOST_DESCRIPTORS)
     if not descriptors:
         _die()
     document, log, its_folder, *others = descriptors
@@ -74,38 +74,40 @@ def receive(channel: socket.socket, folder: int | None = None) -> tuple[Start, i
         os.dup2(log, stream)
     os.close(log)
     with os.fdopen(document, "rb") as file:
-        start = start_of(file.read(), inside(folder))
+        start = decode_start(file.read(), descriptor_path(folder))
     handles = {name: replace(handle, fd=others[handle.fd]) for name, handle in start.segments.items()}
     return replace(
         start, segments=handles, signal_fds={name: others[at] for name, at in start.signal_fds.items()}
     ), folder
 
 
-def answer(channel: socket.socket, data: bytes) -> None:
+def send_answer(channel: socket.socket, data: bytes) -> None:
     """Sends the planner's answer, of any length, to the supervisor."""
     document = _memory_file(data)
     socket.send_fds(channel, [_NOTE], [document])
     os.close(document)
 
 
-def take_answer(channel: socket.socket) -> bytes | None:
+def receive_answer(channel: socket.socket) -> bytes | None:
     """Receives the planner's answer once the channel is readable. Returns None if the planner is dead instead."""
-    descriptors = _take(channel, 1)
+    descriptors = _receive_descriptors(channel, 1)
     if not descriptors:
         return None
     with os.fdopen(descriptors[0], "rb") as file:
         return file.read()
 
 
-def leave(channel: socket.socket, failure: Failure) -> None:
-    """Sends the reason why this process ends, which the supervisor reads by `left`. Never waits. Does nothing if there
-    is no room in the socket or no socket."""
+def send_failure(channel: socket.socket, failure: Failure) -> None:
+    """Sends the supervisor the reason why this process ends.
+
+    Never waits. Does nothing if the socket is full or closed.
+    """
     with contextlib.suppress(OSError):
         channel.send(failure.to_bytes(), socket.MSG_DONTWAIT)
 
 
-def left(channel: socket.socket) -> Failure | None:
-    """Receives the failure that a dead child has sent by `leave`. Returns None if there is none.
+def receive_failure(channel: socket.socket) -> Failure | None:
+    """Receives the failure that a dead child has sent by `send_failure`. Returns None if there is none.
 
     Never waits, because a process that the child has forked may still hold the child's end open.
     """
@@ -115,7 +117,7 @@ def left(channel: socket.socket) -> Failure | None:
         return None
 
 
-def request(channel: socket.socket, theirs: socket.socket) -> None:
+def send_request(channel: socket.socket, theirs: socket.socket) -> None:
     """Asks the fork server to fork a process. Does nothing if the fork server is dead.
 
     `theirs`: the child's end of a new lifeline, which the new process gets.
@@ -124,22 +126,22 @@ def request(channel: socket.socket, theirs: socket.socket) -> None:
         socket.send_fds(channel, [_NOTE], [theirs.fileno()])
 
 
-def take_request(channel: socket.socket) -> socket.socket:
+def receive_request(channel: socket.socket) -> socket.socket:
     """Waits in the fork server for the next request. Returns the lifeline of the process to fork. Ends the fork server
     if the supervisor is dead."""
-    descriptors = _take(channel, 1)
+    descriptors = _receive_descriptors(channel, 1)
     if not descriptors:
         _die()
     return socket.socket(fileno=descriptors[0])
 
 
-def say(channel: socket.socket, number: int) -> None:
+def send_number(channel: socket.socket, number: int) -> None:
     """Sends a number from the fork server to the supervisor: first its own pid once it is ready, then for each request
     the pid of the new process, or -errno."""
     channel.send(str(number).encode())
 
 
-def take_number(channel: socket.socket) -> int | None:
+def receive_number(channel: socket.socket) -> int | None:
     """Receives a number of the fork server once the channel is readable. Returns None if the fork server is dead
     instead."""
     try:
@@ -179,7 +181,7 @@ def forks_die_with_this_process() -> None:
     os.register_at_fork(before=before, after_in_child=in_child)
 
 
-def die_with(channel: socket.socket, folder: int) -> None:
+def start_watch_thread(channel: socket.socket, folder: int) -> None:
     """Starts a thread that ends this process when its lifeline closes, in case PR_SET_PDEATHSIG was cleared.
 
     Until then the thread also replaces `folder`, the descriptor of the run folder, by each one that the supervisor
@@ -188,7 +190,7 @@ def die_with(channel: socket.socket, folder: int) -> None:
 
     def wait() -> None:
         with contextlib.suppress(OSError):
-            while descriptors := _take(channel, 1):
+            while descriptors := _receive_descriptors(channel, 1):
                 os.dup2(descriptors[0], folder, inheritable=False)
                 os.close(descriptors[0])
         _die()
@@ -196,7 +198,7 @@ def die_with(channel: socket.socket, folder: int) -> None:
     threading.Thread(target=wait, name="lifeline", daemon=True).start()
 
 
-def _take(channel: socket.socket, most: int) -> list[int]:
+def _receive_descriptors(channel: socket.socket, most: int) -> list[int]:
     """Receives the descriptors of the next message.
 
     Returns an empty list if the sender has closed the socket, even if messages of this process were unread then.

@@ -30,7 +30,7 @@ class _Log(io.FileIO):
             return memoryview(data).nbytes
 
 
-def lose_what_has_no_room() -> None:
+def tolerate_full_disk() -> None:
     """Replaces `sys.stdout` and `sys.stderr` by streams that drop text when the disk is full.
 
     Nothing that was written to the old streams may still wait in their buffers.

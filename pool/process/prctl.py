@@ -27,7 +27,7 @@ def adopt_orphans(*, wanted: bool = True) -> None:
     _prctl(_SET_CHILD_SUBREAPER, int(wanted))
 
 
-def show_as(name: str) -> None:
+def set_process_name(name: str) -> None:
     """Sets the name that `top` and `ps -o comm` show for this process: the first 15 bytes of `name`. Raises OSError."""
     _prctl(_SET_NAME, name.encode())
 

@@ -33,12 +33,12 @@ from pool import crash_points
 from pool.device.plugins import add_devices
 from pool.process import lifeline, prctl
 from pool.process.document import to_json
-from pool.process.failure import failure_of
-from pool.process.log_streams import lose_what_has_no_room
+from pool.process.failure import describe_failure
+from pool.process.log_streams import tolerate_full_disk
 from pool.process.plan_result import Answer, Refused
 from pool.process.start import CoordinatorStart, Start
 from pool.protocol.identity import COORDINATOR, FEEDER, PLANNER, WORKER
-from pool.run_folder.access import shown
+from pool.run_folder.access import show_real_paths
 
 _ROLES = {
     COORDINATOR: "pool.coordinator.assembly",
@@ -49,16 +49,16 @@ _ROLES = {
 _PATIENCE = 1.0  # seconds that one role waits for the other to report the cause of an error first
 
 
-def play(channel: socket.socket, parent: int) -> NoReturn:
+def run_role(channel: socket.socket, parent: int) -> NoReturn:
     """Runs the role of a process that has just been forked, then exits. `parent`: the supervisor's pid."""
     os.setpgid(0, 0)
-    start, folder = lifeline.receive(channel)
+    start, folder = lifeline.receive_start(channel)
     worker: Start | None = None
     if isinstance(start, CoordinatorStart) and start.exchange.one_process:
-        worker, _ = lifeline.receive(channel, folder)
+        worker, _ = lifeline.receive_start(channel, folder)
     lifeline.die_with_parent(parent)  # it is the parent by now: documents are sent after adoption
     logging.raiseExceptions = False  # if the log can't be written, that can't be logged either
-    lose_what_has_no_room()
+    tolerate_full_disk()
     code = EXIT_FAILED
     try:
         faulthandler.enable()  # the log has the Python frames of a SIGSEGV
@@ -80,8 +80,8 @@ def _plan(start: Start, channel: socket.socket) -> int:
         answer: Answer = _own_role(start).run(start)
     except BaseException as error:
         _log(error)
-        answer = Refused(f"the planner failed: {shown(format_error_with_location(error))}", EXIT_FAILED)
-    lifeline.answer(channel, to_json(answer))
+        answer = Refused(f"the planner failed: {show_real_paths(format_error_with_location(error))}", EXIT_FAILED)
+    lifeline.send_answer(channel, to_json(answer))
     return 0
 
 
@@ -96,17 +96,19 @@ def _live(
     """
     started, me = False, os.getpid()
     try:
-        go_on = begin()
+        run_loop = begin()
         started = True
-        go_on()
+        run_loop()
     except BaseException as error:
-        failure = failure_of(error, started=started)
-        failure = replace(failure, reason=shown(failure.reason), of_worker=of_worker)  # descriptors have other numbers
+        failure = describe_failure(error, started=started)
+        failure = replace(
+            failure, reason=show_real_paths(failure.reason), of_worker=of_worker
+        )  # descriptors have other numbers
         if failure.signature:
             _log(error)
         if os.getpid() == me:  # else this is a fork that a task made, and not the role's process
             time.sleep(patience if isinstance(error, RuntimeError) else 0.0)
-            lifeline.leave(channel, failure)
+            lifeline.send_failure(channel, failure)
         return EXIT_FAILED
     return 0
 
@@ -121,10 +123,10 @@ def _live_together(start: Start, worker: Start, channel: socket.socket, folder: 
 
     def coordinate(role: ModuleType) -> NoReturn:
         def begin() -> Callable[[], object]:
-            go_on: Callable[[], object] = role.begin(start, exported)
+            run_loop: Callable[[], object] = role.begin(start, exported)
             coordinator_begun.set()
             worker_begun.wait()
-            return go_on
+            return run_loop
 
         _end(_live(channel, begin, patience=_PATIENCE))
 
@@ -133,9 +135,9 @@ def _live_together(start: Start, worker: Start, channel: socket.socket, folder: 
         threading.Thread(target=coordinate, args=(role,), name=COORDINATOR, daemon=True).start()
         coordinator_begun.wait()
         crash_points.arm(worker.crash_points, worker.peer)
-        go_on: Callable[[], object] = _module(worker).begin(worker, exported)
+        run_loop: Callable[[], object] = _module(worker).begin(worker, exported)
         worker_begun.set()
-        return go_on
+        return run_loop
 
     return _live(channel, compute, of_worker=True)
 
@@ -157,7 +159,7 @@ def _role(start: Start, channel: socket.socket, folder: int) -> ModuleType:
 
     `folder`: descriptor of the run folder.
     """
-    lifeline.die_with(channel, folder)
+    lifeline.start_watch_thread(channel, folder)
     logging.basicConfig(
         level=logging.INFO, format=f"%(asctime)s {start.peer.role} {start.peer.index} %(levelname)s %(message)s"
     )
@@ -166,7 +168,7 @@ def _role(start: Start, channel: socket.socket, folder: int) -> ModuleType:
 
 def _own_role(start: Start) -> ModuleType:
     """Sets the process's name, crash points and devices for its role. Returns the role's module."""
-    prctl.show_as(str(start.peer))  # the command line still shows the fork server's
+    prctl.set_process_name(str(start.peer))  # the command line still shows the fork server's
     crash_points.arm(start.crash_points, start.peer)
     add_devices(start.device_module)
     lifeline.forks_die_with_this_process()

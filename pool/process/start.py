@@ -204,13 +204,13 @@ def _adapter(role: str) -> TypeAdapter[Any]:
     return TypeAdapter(_ROLES[role])
 
 
-def prepare() -> None:
+def build_parsers() -> None:
     """Builds the parsers of all start documents, once for all processes that are forked from this one."""
     for role in _ROLES:
         _adapter(role)
 
 
-def start_of(text: bytes, run_dir: Path) -> Start:
+def decode_start(text: bytes, run_dir: Path) -> Start:
     """Decodes the start document of a process. `run_dir`: path at which the process holds the run folder."""
     start: Start = from_json(_adapter(json.loads(text)["peer"]["role"]), text)
     return start.in_folder(run_dir)

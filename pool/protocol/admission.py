@@ -42,6 +42,6 @@ def next_incarnation(peer: Peer, roster: Roster) -> Peer | None:
     """Returns the restarted process that replaces `peer`, or None if the roster has none."""
     for entry in roster.alive:
         other = Peer(entry.role, entry.index, entry.incarnation)
-        if other.place == peer.place and other.incarnation > peer.incarnation:
+        if other.role_index == peer.role_index and other.incarnation > peer.incarnation:
             return other
     return None

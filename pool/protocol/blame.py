@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from pool.protocol.messages import Purpose
 
-DEADLY = 3  # this many deaths of workers that were computing a batch make the batch bad
-RAISED = 2  # this many exceptions of the task's code, in different processes, make the batch bad
+MAX_DEATHS = 3  # this many deaths of workers that were computing a batch make the batch bad
+MAX_EXCEPTIONS = 2  # this many exceptions of the task's code, in different processes, make the batch bad
 
 
 @dataclass(frozen=True)
@@ -29,10 +29,10 @@ class DeathInBatch:
         return self.purpose, self.step, self.batch
 
 
-def verdict(deaths: Collection[DeathInBatch]) -> str:
+def reason_unusable(deaths: Collection[DeathInBatch]) -> str:
     """Decides whether a batch may be computed again after these deaths of workers. Returns the reason if it may not,
     else an empty string."""
     raised = [death.raised for death in deaths if death.raised]
-    if len(raised) >= RAISED:
-        return f"it failed {RAISED} times, in different processes: {raised[-1]}"
-    return f"{DEADLY} workers died while they held it" if len(deaths) - len(raised) >= DEADLY else ""
+    if len(raised) >= MAX_EXCEPTIONS:
+        return f"it failed {MAX_EXCEPTIONS} times, in different processes: {raised[-1]}"
+    return f"{MAX_DEATHS} workers died while they held it" if len(deaths) - len(raised) >= MAX_DEATHS else ""

@@ -31,11 +31,11 @@ class Peer:
         return f"{self.role} {self.index}" if self.role in (WORKER, MACHINE) else self.role
 
     @property
-    def place(self) -> tuple[str, int]:
+    def role_index(self) -> tuple[str, int]:
         """Returns role and index, which stay the same when the process is restarted."""
         return (self.role, self.index)
 
     @property
-    def log(self) -> str:
+    def log_name(self) -> str:
         """Returns the name of the log file that all incarnations write to."""
         return f"{self.role}-{self.index}.log"

@@ -70,7 +70,7 @@ class NetNumbers:
 
 
 @dataclass(frozen=True)
-class NetNews:
+class NetsStatus:
     """Tells the coordinator which exported nets are finished, and their numbers."""
 
     numbers: tuple[NetNumbers, ...] = ()  # of nets that the coordinator has not confirmed (`RunReport.noted`)
@@ -104,7 +104,7 @@ class Roster:
 
     alive: tuple[RosterEntry, ...]
     drain: bool  # the receiver has to finish the step, write a checkpoint and end
-    nets: NetNews = NetNews()
+    nets: NetsStatus = NetsStatus()
     machines: tuple[MachineAddress, ...] = ()
 
     def pids(self) -> dict[Peer, int]:
@@ -143,7 +143,7 @@ class RunReport:
     validation_step: int  # step whose weights were validated
     learning_rate: float  # the median over members
     shares: Shares
-    computed: float  # seconds that workers have spent on batches they have finished, validation's too
+    compute_seconds: float  # that workers have spent on batches they have finished, validation's too
     checkpoint: int  # step of the newest checkpoint, -1: none
     finished: bool
     best_step: int = -1  # step of the checkpoint that validated best, -1: none
@@ -230,7 +230,7 @@ class FeederReport:
 
 
 @dataclass(frozen=True)
-class LeftOutData:
+class SkippedData:
     """Counts by kind the data that `data.on_bad_data = "skip"` has left out of one chunk.
 
     The feeder sends this message when it has first read the chunk. Receiving the message again changes nothing.
@@ -256,7 +256,7 @@ class UntrainedFeatures:
 
 
 @dataclass(frozen=True, order=True)
-class LeftOut:
+class ExcludedBatch:
     """Excludes a batch from the step of one member."""
 
     batch: int
@@ -276,7 +276,7 @@ class Assignment:
     gradient_slot: int  # index among the receiver's slots; -1 when validating
     attempt: int  # number of the try, so that reports of earlier tries are told apart
     first: bool = False  # has the step's first batch: the worker also writes the model's buffers after that batch
-    left_out: tuple[LeftOut, ...] = ()  # batches of this assignment that some member does not use
+    left_out: tuple[ExcludedBatch, ...] = ()  # batches of this assignment that some member does not use
 
     @property
     def batch(self) -> int:
@@ -291,7 +291,7 @@ class WorkerOrders:
     version: int  # number of the newest complete version of the weights
     assignments: tuple[Assignment, ...]
     number: int = 0  # of these orders, from 1 on, rising
-    wants_answer: bool = False  # a batch was taken back: report once `WorkerReport.settled` is this number
+    needs_report: bool = False  # a batch was taken back: report once `WorkerReport.settled` is this number
     frozen: tuple[int, ...] = ()  # members that are not trained any more: their gradients and losses are not needed
 
 
@@ -303,7 +303,7 @@ class Outcome:
     """Holds the result of computing one batch: losses, values that are not finite, metrics."""
 
     losses: tuple[float, ...]  # one a member: the mean over the batch's samples
-    unsound: tuple[
+    nonfinite: tuple[
         str, ...
     ] = ()  # one a member: the name of the value that is not finite, loss or gradient; "" if all are finite
     metrics: tuple[float, ...] = ()  # of a training batch that is measured: all metrics of each member in turn
@@ -358,12 +358,12 @@ class BatchLosses:
 
 
 @dataclass(frozen=True)
-class Unusable:
+class UnusableBatch:
     """Excludes a batch from the step of some members, with the reason."""
 
     batch: int
     members: tuple[int, ...]
-    why: str
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -385,24 +385,23 @@ class ShareReport:
 
     step: int
     losses: tuple[BatchLosses, ...]  # of the batches that at least one member's step uses
-    unusable: tuple[Unusable, ...] = ()  # in the order in which they were found
+    unusable: tuple[UnusableBatch, ...] = ()  # in the order in which they were found
     saves: Saves = ""  # from the first machine: how the version that the step makes is saved
     state: StateSum | None = None  # checksum of the version with which the step begins, if that version was saved
     ends: bool = False  # the machine was told to stop, so the run ends with this step
 
 
 @dataclass(frozen=True)
-class SumPlace:
-    """Locates one sum of gradients: a range of rows of a parameter, and a whole node of the tree in which a step adds
-    them.
+class SumHeader:
+    """Says which gradients a sum adds: a range of rows of a parameter, and a node of the reduction tree.
 
-    The numbers of the sum follow the message as a frame, in the parameter's type. For a table, a frame with the numbers
-    of the rows that have gradients comes before, as uint32.
+    The sum itself follows the message as a frame, in the parameter's type. For a table, a frame with the indices of the
+    rows that have gradients comes before, as uint32.
     """
 
     parameter: int  # index among all parameters
     first_row: int  # of the range
-    place: int
+    leaf: int  # of the reduction tree: any leaf that the node covers
     rows: int  # number of rows with gradients, for a table; -1 for any other parameter
 
 
@@ -412,7 +411,7 @@ class BucketSums:
 
     step: int
     bucket: int
-    sums: tuple[SumPlace, ...]
+    sums: tuple[SumHeader, ...]
 
 
 # --- supervisor -> that of the first machine ---
@@ -447,7 +446,7 @@ class MachineReport:
 
 
 @dataclass(frozen=True)
-class CheckpointPlace:
+class CheckpointLocation:
     """Names a machine that has the checkpoint of a step."""
 
     step: int
@@ -467,7 +466,7 @@ class MachineOrders:
     ended: str = ""  # why the run is over; empty: it goes on
     finished: bool = False  # all steps are done on all machines
     missing: tuple[int, ...] = ()  # silent machines, for which the other machines wait
-    lacks: CheckpointPlace | None = None  # checkpoint that the receiver has to copy before all machines can begin
+    lacks: CheckpointLocation | None = None  # checkpoint that the receiver has to copy before all machines can begin
 
 
 # --- supervisor -> supervisor, of which one is that of the first machine ---
@@ -483,7 +482,7 @@ class CheckpointRequest:
 
 
 @dataclass(frozen=True)
-class CheckpointPiece:
+class CheckpointShard:
     """Answers a `CheckpointRequest`. The bytes follow the message as one frame."""
 
     request: CheckpointRequest
@@ -499,7 +498,7 @@ Message = (
     | Notice
     | FeederOrders
     | FeederReport
-    | LeftOutData
+    | SkippedData
     | UntrainedFeatures
     | WorkerOrders
     | WorkerReport
@@ -508,5 +507,5 @@ Message = (
     | MachineReport
     | MachineOrders
     | CheckpointRequest
-    | CheckpointPiece
+    | CheckpointShard
 )

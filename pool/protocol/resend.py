@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import time
 
-SAY_AGAIN_SECONDS = 0.5
-SAY_AGAIN_MS = int(1000 * SAY_AGAIN_SECONDS)  # a poller's longest wait
+RESEND_SECONDS = 0.5
+RESEND_MS = int(1000 * RESEND_SECONDS)  # a poller's longest wait
 
 
-class SayAgain:
-    """Tells every SAY_AGAIN_SECONDS that the state is to be sent again."""
+class ResendTimer:
+    """Tells every RESEND_SECONDS that the state is to be sent again."""
 
     def __init__(self) -> None:
-        self._next = time.monotonic() + SAY_AGAIN_SECONDS
+        self._next = time.monotonic() + RESEND_SECONDS
 
     def due(self) -> bool:
-        """Returns True once in SAY_AGAIN_SECONDS."""
+        """Returns True once in RESEND_SECONDS."""
         now = time.monotonic()
         if now < self._next:
             return False
-        self._next = now + SAY_AGAIN_SECONDS
+        self._next = now + RESEND_SECONDS
         return True

@@ -25,7 +25,7 @@ _DELETED = " (deleted)"  # what the kernel adds to the path of a deleted folder
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
-def hold(path: Path) -> int:
+def open_folder(path: Path) -> int:
     """Opens a folder, which is made if missing, and returns its descriptor.
 
     Raises OSError, with the reason, if the folder belongs to another user than this one or root, if others can write
@@ -40,12 +40,12 @@ def hold(path: Path) -> int:
     return fd
 
 
-def keep_others_from_writing() -> None:
+def restrict_umask() -> None:
     """Sets the umask so that only this user can write to files that this process makes from now on."""
     os.umask(os.umask(_WRITABLE_BY_OTHERS) | _WRITABLE_BY_OTHERS)
 
 
-def inside(fd: int) -> Path:
+def descriptor_path(fd: int) -> Path:
     """Returns the path of a folder by its descriptor, for this process and as long as the descriptor is open."""
     return Path(f"/proc/self/fd/{fd}")
 
@@ -54,11 +54,11 @@ def is_deleted(fd: int) -> bool:
     """Returns whether a folder was deleted, so that nothing can be made in it."""
     if os.fstat(fd).st_nlink == 0:
         return True
-    place = str(inside(fd).readlink())  # some file systems never count a folder's links
+    place = str(descriptor_path(fd).readlink())  # some file systems never count a folder's links
     return place.endswith(_DELETED) and not os.path.lexists(place)
 
 
-def shown(text: str) -> str:
+def show_real_paths(text: str) -> str:
     """Replaces paths through a descriptor in a text for the user by the folder's current path."""
     return _HELD.sub(_place, text)
 

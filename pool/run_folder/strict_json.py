@@ -25,17 +25,17 @@ def parse(text: bytes, where: Path | str) -> Any:
     try:
         return json.loads(text, object_pairs_hook=_names_given_once)
     except RecursionError:
-        raise not_ours(where, "nested too deeply") from None
+        raise foreign_content_error(where, "nested too deeply") from None
     except ValueError as error:
-        raise not_ours(where, f"no JSON: {error}") from None
+        raise foreign_content_error(where, f"no JSON: {error}") from None
 
 
-def not_ours(where: Path | str, what: str) -> CheckpointError:
+def foreign_content_error(where: Path | str, what: str) -> CheckpointError:
     """Returns the error for content with right checksums that no run writes."""
     return CheckpointError(f"{where}: {what}; {NOT_OURS}")
 
 
-def explained(error: ValidationError) -> str:
+def describe_validation_error(error: ValidationError) -> str:
     """Describes the first error that pydantic found: the field, what is allowed, and its value."""
     first = error.errors(include_url=False)[0]
     field = printable(".".join(str(part) for part in first["loc"])) if first["loc"] else "the whole"
@@ -50,12 +50,12 @@ def value_at(tree: Any, key: str) -> Any:
     return tree
 
 
-def same(one: Any, other: Any) -> bool:
+def are_equal(one: Any, other: Any) -> bool:
     """Returns whether two plain values are equal. NaN equals NaN here, since it means no change."""
     return bool(one == other) or json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
-def changed_entry(key: str, now: Any, then: Any) -> tuple[str, Any, Any]:
+def find_changed_entry(key: str, now: Any, then: Any) -> tuple[str, Any, Any]:
     """Returns the first dotted key at or below `key` whose values differ, and both values (ABSENT for a missing one).
 
     The values `now` and `then` must differ.
@@ -64,16 +64,16 @@ def changed_entry(key: str, now: Any, then: Any) -> tuple[str, Any, Any]:
         now, then = ({str(index): value for index, value in enumerate(values)} for values in (now, then))
     if not (isinstance(now, dict) and isinstance(then, dict)):
         return key, now, then
-    name = next(name for name in {**now, **then} if not same_entry(now, then, name))
-    return changed_entry(f"{key}.{printable(name)}", now.get(name, ABSENT), then.get(name, ABSENT))
+    name = next(name for name in {**now, **then} if not have_equal_entry(now, then, name))
+    return find_changed_entry(f"{key}.{printable(name)}", now.get(name, ABSENT), then.get(name, ABSENT))
 
 
-def same_entry(one: Mapping[str, Any], other: Mapping[str, Any], name: str) -> bool:
+def have_equal_entry(one: Mapping[str, Any], other: Mapping[str, Any], name: str) -> bool:
     """Returns whether both mappings have equal values for a name, or both have none."""
-    return (name in one) == (name in other) and same(one.get(name), other.get(name))
+    return (name in one) == (name in other) and are_equal(one.get(name), other.get(name))
 
 
-def said(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Formats a value for the user; "not set" for ABSENT."""
     return "not set" if value is ABSENT else printable(str(value), 500)
 

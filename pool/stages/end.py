@@ -23,7 +23,7 @@ from loader.files.paths import find_files
 from loader.files.regular import open_regular
 from loader.files.whole_file import temporary_path
 from loader.plugins.modules import module_command
-from pool.checkpoint.folder import locate
+from pool.checkpoint.folder import find_checkpoint
 from pool.errors import PoolError, RunError, UnavailableError
 from pool.export.command import export_command
 from pool.run_folder import files
@@ -31,8 +31,8 @@ from pool.run_folder.access import FOLDER_MODE
 from pool.stages.key import DIGITS, digest
 from pool.stages.recipe import Stage
 from pool.stages.stage_run import StageRun
-from pool.supervisor.processes.program import ended
-from pool.supervisor.resources.run_folder import locked
+from pool.supervisor.processes.program import describe_exit
+from pool.supervisor.resources.run_folder import acquire_lock
 from pool.task.registry import load_task_module
 
 RECORD = "stage.json"
@@ -117,7 +117,7 @@ def end_stage(run: StageRun, say: Callable[[str], object]) -> None:
     if former is not None and not has_bytes_of_its_name(former):
         say(f"stage {stage.name}: {former} has other bytes than those it was named by; it is written again")
     try:
-        lock = locked(folder)
+        lock = acquire_lock(folder)
         try:
             if network is None:
                 network = _write_network(run, say)
@@ -177,10 +177,10 @@ def _export(run: StageRun, output: Path) -> None:
     PoolError."""
     own, config = run.stage.own, run.stage.config
     permute = [word for pattern in own.permute for word in ("--permute", pattern)]
-    command = export_command(locate(run.folder), output, config.task, own.weights, None, *permute)
+    command = export_command(find_checkpoint(run.folder), output, config.task, own.weights, None, *permute)
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     if done.returncode:
-        why = done.stderr.decode(errors="replace").strip() or ended(done.returncode)
+        why = done.stderr.decode(errors="replace").strip() or describe_exit(done.returncode)
         raise PoolError(f"stage {run.stage.name}: its network can't be written: {why}", abs(done.returncode))
 
 
@@ -200,7 +200,7 @@ def _test(run: StageRun, network: Path, say: Callable[[str], object]) -> None:
         ).returncode
     _note(folder, {"test_key": _test_key(stage, network), "test_ended": code})
     if code:
-        raise RunError(f"stage {stage.name}: its test failed: {ended(code)}; {folder / LOG} has what it says")
+        raise RunError(f"stage {stage.name}: its test failed: {describe_exit(code)}; {folder / LOG} has what it says")
 
 
 def _record(folder: Path) -> dict[str, Any]:

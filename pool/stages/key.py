@@ -85,7 +85,7 @@ def data_digests(config: Config) -> dict[str, Any]:
 
     Validation files are included if validations control the run (early stopping, plateau). Raises ConfigError.
     """
-    files = data_files.find(config, None)
+    files = data_files.find_data_files(config, None)
     steers = config.train.early_stopping is not None or any(
         member.schedule.plateau.patience is not None for member in config.members
     )

@@ -7,12 +7,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from pool.checkpoint.folder import linked_step, locate
+from pool.checkpoint.folder import find_checkpoint, linked_step
 from pool.checkpoint.state import FOLDER, LAST, read_state
 from pool.config.load import parse_config
 from pool.config.tree import Config
 from pool.errors import ConfigError, DamagedCheckpointError
-from pool.run_folder.strict_json import ABSENT, said, same
+from pool.run_folder.strict_json import ABSENT, are_equal, format_value
 from pool.stages.key import keys, settings
 from pool.stages.recipe import Recipe, Stage
 from pool.task.start import KEY
@@ -72,9 +72,9 @@ class StageRun:
         why = "numbers that --override changed" if saved.optimizer.overrides else ""
         with suppress(ConfigError):  # a checkpoint of another version may have other keys
             then, now = settings(parse_config(dict(saved.config), "")), settings(self.stage.config)
-            other = [key for key in {**then, **now} if not same(then.get(key), now.get(key))]
+            other = [key for key in {**then, **now} if not are_equal(then.get(key), now.get(key))]
             if self.step > self.begins and other:
-                was, wanted = (said(each.get(other[0], ABSENT)) for each in (then, now))
+                was, wanted = (format_value(each.get(other[0], ABSENT)) for each in (then, now))
                 why = f"{other[0]} = {was}, the recipe {wanted}"
         if why:
             raise ConfigError(
@@ -90,7 +90,7 @@ class StageRun:
             return 0
         if stage.parent is not None:
             return stage.parent.config.train.steps
-        return read_state(locate(Path(stage.start or "").expanduser())).step
+        return read_state(find_checkpoint(Path(stage.start or "").expanduser())).step
 
     @property
     def status(self) -> Status | None:

@@ -21,7 +21,7 @@ from typing import Any
 from loader.section import Effect
 from loader.stream.interface import Cursor
 from pool.checkpoint.fingerprint import LAYOUT
-from pool.checkpoint.folder import checkpoints, locate, point, put
+from pool.checkpoint.folder import find_checkpoint, list_checkpoints, set_link, write_checkpoint
 from pool.checkpoint.state import (
     CHUNK_SUMS,
     FOLDER,
@@ -38,7 +38,7 @@ from pool.config.tree import Config
 from pool.errors import CheckpointError, ConfigError, ResourceError
 from pool.run_folder import files
 from pool.run_folder.access import make_folder
-from pool.run_folder.strict_json import same, value_at
+from pool.run_folder.strict_json import are_equal, value_at
 from pool.supervisor.prepare import data_files
 from pool.task.start import KEY
 
@@ -57,9 +57,9 @@ def begin_with_checkpoint(config: Config, start: Path) -> None:
     """
     folder = config.run_dir / FOLDER
     try:
-        if checkpoints(folder):
+        if list_checkpoints(folder):
             return
-        source = locate(start)
+        source = find_checkpoint(start)
         own = _state(config, verify(source), source)
         if own.step >= config.train.steps:
             raise ConfigError(
@@ -69,9 +69,9 @@ def begin_with_checkpoint(config: Config, start: Path) -> None:
         config.run_dir.parent.mkdir(parents=True, exist_ok=True)
         make_folder(config.run_dir)
         files.sweep(folder)
-        target = put(folder, own.step, lambda beside: _write(beside, source, own))
+        target = write_checkpoint(folder, own.step, lambda beside: _write(beside, source, own))
         files.sync_folder(folder)
-        point(folder, LAST, target)
+        set_link(folder, LAST, target)
     except OSError as error:
         raise ResourceError(f"{error.filename or folder}: {error.strerror}") from None
 
@@ -85,7 +85,7 @@ def _write(beside: Path, source: Path, own: SavedState) -> None:
 
 def _state(config: Config, state: SavedState, start: Path) -> SavedState:
     """Converts the state of a checkpoint to what the stage's own run would have saved at this step."""
-    found, numbers = data_files.find(config, None), state.optimizer
+    found, numbers = data_files.find_data_files(config, None), state.optimizer
     if own := _says_other_numbers(config, state):
         numbers = replace(numbers, groups=None, schedulers=())
     return replace(
@@ -106,7 +106,7 @@ def _says_other_numbers(config: Config, state: SavedState) -> bool:
     now, default = config.model_dump(mode="json"), type(config)().model_dump(mode="json")
     for key in _NUMBERS:
         then = value_at(state.config, key)
-        if not same(value_at(default, key) if then is None else then, value_at(now, key)):
+        if not are_equal(value_at(default, key) if then is None else then, value_at(now, key)):
             return True
     return False
 

@@ -9,8 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from loader.exit_codes import EXIT_DONE
-from pool.checkpoint.compare_tensors import Forms, first_difference, forms_of
-from pool.checkpoint.folder import locate
+from pool.checkpoint.compare_tensors import TensorSpecs, first_difference, model_specs
+from pool.checkpoint.folder import find_checkpoint
 from pool.checkpoint.state import verify
 from pool.config.tree import Config
 from pool.errors import ConfigError, ResourceError, RunError, UnavailableError
@@ -19,8 +19,8 @@ from pool.stages.recipe import Recipe, Stage
 from pool.stages.stage_run import StageRun, naming_damage, stage_runs
 from pool.stages.start import begin_with_checkpoint
 from pool.supervisor.prepare import preparation
-from pool.supervisor.prepare.disk_plan import DiskPlan, advice_for, disk_plan
-from pool.supervisor.resources.system_memory import mib
+from pool.supervisor.prepare.disk_plan import DiskPlan, disk_plan, format_advice
+from pool.supervisor.resources.system_memory import format_mib
 from pool.supervisor.train import train
 from pool.task.start import KEY
 from pool.telemetry.status import goes_on
@@ -70,7 +70,7 @@ def check_stages(recipe: Recipe, show: Callable[[str], object]) -> None:
 
     Raises what `preparation.check` raises.
     """
-    made: dict[str, Forms] = {}
+    made: dict[str, TensorSpecs] = {}
     needed: dict[str, DiskPlan] = {}  # disk space, by stage that is to be trained
     for run in stage_runs(recipe):
         stage = run.stage
@@ -78,11 +78,11 @@ def check_stages(recipe: Recipe, show: Callable[[str], object]) -> None:
         end.check_end(run)
         show(f"{'' if not made else chr(10)}Stage {stage.name}: {run.state}\n")
         config = run.config if stage.parent is None else _without_start(run.config)  # its start is still to be trained
-        run_plan = preparation.check(config, show, begins=run.begins)
+        run_plan = preparation.check_run(config, show, begins=run.begins)
         plans = run_plan.planned.plans
         if not run.is_trained:
             needed[stage.name] = disk_plan(run_plan)
-        made[stage.name] = forms_of(tensor for plan in plans for tensor in (*plan.parameters, *plan.buffers))
+        made[stage.name] = model_specs(tensor for plan in plans for tensor in (*plan.parameters, *plan.buffers))
         parent = stage.parent
         if parent is not None and (difference := first_difference(made[parent.name], made[stage.name])):
             raise ConfigError(
@@ -101,7 +101,7 @@ def check_room(needed: Mapping[str, DiskPlan]) -> None:
     if together > free:
         raise ResourceError(
             f"not enough room on the disk of {next(iter(plans)).place}: checkpoints of {', '.join(needed)} "
-            f"take {mib(together)} together, and {mib(free)} are free; {advice_for(plans)}"
+            f"take {format_mib(together)} together, and {format_mib(free)} are free; {format_advice(plans)}"
         )
 
 
@@ -191,7 +191,7 @@ def _check_start(stage: Stage, start: Path) -> None:
     else:
         what, way_out = f"it starts from {stage.parent.name}", f"--rerun {stage.parent.name} trains that anew"
     with naming_damage(f"stage {stage.name}: {what}", way_out):
-        verify(locate(start))
+        verify(find_checkpoint(start))
 
 
 def _set_aside(runs: Sequence[StageRun], rerun: str) -> None:

@@ -1,4 +1,4 @@
-"""Records the deaths of a run's processes, newest last, with all that the supervisor can find out about each."""
+"""Records the deaths of a run's processes, with all that the supervisor can find out about each."""
 
 from __future__ import annotations
 
@@ -10,46 +10,51 @@ from loader.exit_codes import EXIT_CRASH_LOOP
 from pool.errors import RunError
 from pool.protocol.blame import DeathInBatch
 from pool.protocol.identity import WORKER, Peer
-from pool.run_folder.access import shown
+from pool.run_folder.access import show_real_paths
 from pool.shm.memory import BatchInWork
-from pool.supervisor.deaths import Death, account
-from pool.supervisor.failover import still_to_know
+from pool.supervisor.deaths import Death, describe_deaths
+from pool.supervisor.failover import relevant_deaths
 from pool.supervisor.prepare.run_plan import RunPlan
 from pool.supervisor.processes.child import Child
 from pool.supervisor.processes.children import Children
-from pool.supervisor.resources.system_memory import oom_kills
+from pool.supervisor.resources.system_memory import count_oom_kills
 
 
 class DeathLog:
-    """Describes each death, and what a restarted coordinator or the user has to know of it."""
+    """Keeps the deaths of a run, the newest last, and describes them for the user and for a restarted coordinator."""
 
     def __init__(self, children: Children) -> None:
         self.deaths: list[Death] = []
         self._children = children
-        self._oom_kills = oom_kills()
-        self._held: BatchInWork | None = None  # the batch that the process of the newest death was computing
+        self._oom_kills = count_oom_kills()
+        self._batch: BatchInWork | None = None  # the batch that the process of the newest death was computing
 
-    def add(self, run: RunPlan, child: Child, how: str) -> Death:
-        """Records the death of a child. `how`: how it ended, in words. Returns the description."""
-        self._held = self._held_batch(run, child)
-        before, self._oom_kills = self._oom_kills, oom_kills()
-        killed = child.returncode == -signal.SIGKILL
+    def add(self, run: RunPlan, child: Child, ending: str) -> Death:
+        """Records the death of a child, and returns its description. `ending`: signal or exit code, as `Child.reap`
+        returns it."""
+        self._batch = self._find_batch(run, child)
+        earlier_oom_kills, self._oom_kills = self._oom_kills, count_oom_kills()
+        was_killed = child.returncode == -signal.SIGKILL
         failure = child.failure
-        lost = failure.reason if failure is not None and failure.lost else ""
         peer = child.peer
+        exception = ""
+        if failure is not None and failure.lost:
+            ending = f"ended: {failure.reason}"
+        elif failure is not None:
+            exception = failure.reason
         if failure is not None and failure.of_worker:
             (peer,) = run.guests(peer)
         death = Death(
             peer,
-            f"ended: {lost}" if lost else how,
+            ending,
             killed_since=child.killed_since,
-            out_of_memory=killed and self._oom_kills > before,
-            batch=None if self._held is None else self._held.batch,
+            out_of_memory=was_killed and self._oom_kills > earlier_oom_kills,
+            batch=None if self._batch is None else self._batch.batch,
             last_lines=child.last_lines(),
-            raised="" if failure is None or lost else failure.reason,
+            exception=exception,
             log=child.log,
             crashed_in=child.crashed_in(),
-            card=_card_of(run, peer),
+            gpu=_worker_gpu(run, peer),
         )
         self.deaths.append(death)
         return death
@@ -58,34 +63,43 @@ class DeathLog:
         """Returns the number of deaths of each role."""
         return Counter(death.peer.role for death in self.deaths)
 
-    def in_batches(self, before: Sequence[DeathInBatch], done: int) -> tuple[DeathInBatch, ...]:
-        """Returns the deaths of workers in batches, for a coordinator that begins now.
+    def deaths_in_batches(self, earlier: Sequence[DeathInBatch], done: int) -> tuple[DeathInBatch, ...]:
+        """Returns the deaths of workers in batches, for a new coordinator.
 
-        `before`: those that its predecessor was given; `done`: number of completed steps, whose batches are left out.
-        If the newest death was in a batch, it is added.
+        `earlier`: the deaths that its predecessor was given; `done`: number of completed steps. Deaths in completed
+        steps are left out, unless they make a batch unusable. The newest death is added if it was in a batch.
         """
-        deaths = [*before]
-        if self._held is not None:
+        deaths = [*earlier]
+        if self._batch is not None:
             newest = self.deaths[-1]
-            raised = shown(f"{newest.raised}; traceback in {newest.log}") if newest.raised else ""
-            deaths.append(DeathInBatch(self._held.purpose, self._held.step, self._held.batch, raised))
-        return still_to_know(deaths, done)
+            exception = ""
+            if newest.exception:
+                exception = show_real_paths(f"{newest.exception}; traceback in {newest.log}")
+            deaths.append(DeathInBatch(self._batch.purpose, self._batch.step, self._batch.batch, exception))
+        return relevant_deaths(deaths, done)
 
-    def error(self, why: str, exit_code: int) -> RunError:
+    def error(self, reason: str, exit_code: int) -> RunError:
         """Returns the error that ends the run because of the newest death. For a crash loop it describes all deaths."""
         if exit_code == EXIT_CRASH_LOOP:
-            return RunError(f"{account(self.deaths)}\n{why}", exit_code)
-        return RunError(f"{self.deaths[-1].line()}; {why}", exit_code)
+            return RunError(f"{describe_deaths(self.deaths)}\n{reason}", exit_code)
+        return RunError(f"{self.deaths[-1].describe()}; {reason}", exit_code)
 
-    def _held_batch(self, run: RunPlan, child: Child) -> BatchInWork | None:
-        """Returns the batch that a dead process was computing. None if the exception came from the coordinator in that
-        process."""
-        worker = next(iter(run.guests(child.peer)), child.peer)
-        held, failure = self._children.held_batch(worker), child.failure
-        return held if worker == child.peer or failure is None or failure.of_worker else None
+    def _find_batch(self, run: RunPlan, child: Child) -> BatchInWork | None:
+        """Returns the batch that a dead process was computing, or None.
+
+        A worker in the coordinator's process has not died of its batch if the exception was the coordinator's.
+        """
+        guests = run.guests(child.peer)
+        if not guests:
+            return self._children.held_batch(child.peer)
+        batch = self._children.held_batch(guests[0])
+        failed_in_coordinator = child.failure is not None and not child.failure.of_worker
+        return None if failed_in_coordinator else batch
 
 
-def _card_of(run: RunPlan, peer: Peer) -> str:
-    """Returns the device of a worker if it is a GPU, else an empty string."""
-    card = run.planned.card(run.planned.devices[peer.index]) if peer.role == WORKER else None
+def _worker_gpu(run: RunPlan, peer: Peer) -> str:
+    """Returns the name of a worker's device if it is a GPU, else an empty string."""
+    if peer.role != WORKER:
+        return ""
+    card = run.planned.card(run.planned.devices[peer.index])
     return "" if card is None else card.device

@@ -23,7 +23,7 @@ class SendRoster:
 class KillCoordinator:
     """Orders the supervisor to kill the coordinator, for a reason that is not its fault."""
 
-    why: str
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class StartCoordinator:
     """Orders the supervisor to start the successor of a coordinator that has ended."""
 
     predecessor: Peer
-    why: str
+    reason: str
     place: MachinePlace | None  # this machine's rank among the others; None: the run goes on without them
     step: int | None = None  # step that all machines begin with; None: the newest of this machine
 
@@ -47,14 +47,14 @@ Action = SendRoster | KillCoordinator | StartCoordinator | EndRun
 class Listener(Protocol):
     """Decides what the supervisor has to do about events from outside the run's processes, such as other machines."""
 
-    def report(self, report: RunReport) -> None:
-        """Receives a report of the coordinator."""
+    def handle_report(self, report: RunReport) -> None:
+        """Handles a report of the coordinator."""
 
-    def hear(self, events: Mapping[object, int]) -> Sequence[Action]:
+    def poll(self, events: Mapping[object, int]) -> Sequence[Action]:
         """Handles what has happened since the last call. Returns the actions for the supervisor, in order.
 
-        `events`: what the supervisor's poller has seen. Raises PoolError if the run can't go on.
+        `events`: events of the supervisor's poller, by descriptor. Raises PoolError if the run can't go on.
         """
 
     def stop(self) -> None:
-        """Stops what the listener does, since the run is being stopped."""
+        """Stops the listener's own work, since the run is being stopped."""

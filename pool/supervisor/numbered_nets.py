@@ -15,25 +15,25 @@ import zmq
 
 from loader.exit_codes import EXIT_RESOURCES
 from loader.files.whole_file import temporary_path
-from pool.checkpoint.folder import checkpoints, step_of, step_path
+from pool.checkpoint.folder import list_checkpoints, step_of, step_path
 from pool.checkpoint.state import FOLDER
 from pool.errors import CheckpointError
 from pool.export.command import export_command
 from pool.nets.numbers import join_numbers, parse_numbers
 from pool.nets.record import NETS, RECORD, Net, NetPlan, net_name, read_record, write_record
-from pool.protocol.messages import NetNews, NetNumbers, RunReport
+from pool.protocol.messages import NetNumbers, NetsStatus, RunReport
 from pool.run_folder import files
 from pool.run_folder.access import make_folder
 from pool.run_folder.room import has_room
 from pool.supervisor.listeners import Action, SendRoster
 from pool.supervisor.prepare.run_plan import RunPlan
-from pool.supervisor.processes.program import Program, ended
+from pool.supervisor.processes.program import Program, describe_exit
 from pool.supervisor.resources.run_folder import RunFolder
 from pool.task.registry import load_task_module
 
 log = logging.getLogger(__name__)
 
-FOREVER = (1 << 63) - 1
+ALL_STEPS = (1 << 63) - 1  # a step after every other
 EXPORT, ON_EXPORT = "export", "on_export"  # jobs, and the names of their logs
 
 
@@ -41,9 +41,9 @@ EXPORT, ON_EXPORT = "export", "on_export"  # jobs, and the names of their logs
 class _Result:
     """Holds the result of a program that has ended."""
 
-    code: int  # exit code of the program, negative for a signal
+    exit_code: int  # negative for a signal
     output: str
-    last_line: str  # last line of its errors
+    last_error: str  # last line of the program's errors
 
 
 @dataclass
@@ -61,77 +61,89 @@ class _Job:
 class NumberedNets:
     """Runs export programs and the user's commands, at most one of each at a time."""
 
-    def __init__(self, run: RunPlan, folder: RunFolder, poller: zmq.Poller, say: Callable[[str], object]) -> None:
+    def __init__(
+        self, run: RunPlan, folder: RunFolder, poller: zmq.Poller, print_line: Callable[[str], object]
+    ) -> None:
         """Reads which nets an earlier process of the run has finished.
 
-        `poller`: watches the programs; `say`: shows a line to the user. Raises OSError.
+        `poller`: watches the programs; `print_line`: shows a line to the user. Raises OSError.
         """
         self._task, self._train = run.config.task, run.config.train
         self._folder = folder
         self._poller = poller
-        self._say = say
-        self._saved = run.saved
+        self._print_line = print_line
+        self._saved = run.saved  # step of the newest checkpoint
         members = range(len(run.planned.plans))
         self._members: Sequence[int | None] = members if len(members) > 1 else [None]
         self._suffix = getattr(load_task_module(self._task), "EXPORT_SUFFIX", "")
         self._jobs: dict[str, _Job] = {}  # jobs that run now, by name
-        self._numbers: NetNumbers | None = None  # not yet confirmed by the coordinator
-        self._stopped = False
-        self._is_waiting = False  # the user was told that the run waits for nets
+        self._unconfirmed: NetNumbers | None = None  # numbers that the coordinator has not confirmed yet
+        self._is_stopped = False
+        self._has_shown_wait = False  # the user was told that the run waits for nets
         states = read_record(folder.inside) if self._train.export_every else {}
-        known = {step: net for step, net in states.items() if step <= run.step}
-        self._plan = NetPlan(self._train.export_every, bool(self._train.on_export), known)
-        if known != states:  # later steps are done again, and other nets may follow from them
+        valid_states = {step: net for step, net in states.items() if step <= run.step}
+        self._plan = NetPlan(self._train.export_every, bool(self._train.on_export), valid_states)
+        if valid_states != states:  # later steps are repeated, and other nets may follow from them
             self._write_record()
         self._list_checkpoints()
 
     @property
-    def news(self) -> NetNews:
-        """Returns the state of the nets, for the coordinator."""
-        if self._stopped or not self._train.export_every:
-            return NetNews((), FOREVER)
-        unsettled = self._plan.unsettled
-        settled = unsettled[0] - 1 if unsettled else max(0, self._saved)
-        return NetNews(() if self._numbers is None else (self._numbers,), settled)
+    def status(self) -> NetsStatus:
+        """Returns which nets are finished, for the coordinator."""
+        if self._is_stopped or not self._train.export_every:
+            return NetsStatus((), ALL_STEPS)
+        pending = self._plan.unsettled
+        finished_step = pending[0] - 1 if pending else max(0, self._saved)
+        return NetsStatus(() if self._unconfirmed is None else (self._unconfirmed,), finished_step)
 
     @property
     def pids(self) -> set[int]:
         """Returns the process ids of the programs that run now."""
         return {job.program.pid for job in self._jobs.values() if job.program is not None}
 
-    def report(self, report: RunReport) -> None:
-        """Receives a report of the coordinator: new checkpoints to export, numbers of nets that were recorded."""
+    def handle_report(self, report: RunReport) -> None:
+        """Handles a report of the coordinator: new checkpoints to export, numbers of nets that are in the metrics."""
         if report.checkpoint != self._saved:
             self._saved = report.checkpoint
             self._list_checkpoints()
-        if self._numbers is not None and report.noted >= self._numbers.step:
-            self._record(self._numbers.step, Net.DONE)
-            self._numbers = None
-        if report.waits_for_nets and not self._is_waiting and (count := len(self._plan.unsettled)):
-            self._is_waiting = True
-            what = f"{count} net{'' if count == 1 else 's'} to be exported{' and tried' * bool(self._train.on_export)}"
-            self._say(f"all steps are done; waiting for {what} (Ctrl-C: end now, --resume does the rest)")
+        if self._unconfirmed is not None and report.noted >= self._unconfirmed.step:
+            self._record(self._unconfirmed.step, Net.DONE)
+            self._unconfirmed = None
+        if report.waits_for_nets:
+            self._show_wait(len(self._plan.unsettled))
 
-    def hear(self, events: Mapping[object, int]) -> Sequence[Action]:
+    def _show_wait(self, num_nets: int) -> None:
+        """Tells the user, once, for how many nets the run waits at its end."""
+        if self._has_shown_wait or num_nets == 0:
+            return
+        self._has_shown_wait = True
+        nets = f"{num_nets} net" if num_nets == 1 else f"{num_nets} nets"
+        work = "exported and tried" if self._train.on_export else "exported"
+        self._print_line(
+            f"all steps are done; waiting for {nets} to be {work} (Ctrl-C: end now, --resume does the rest)"
+        )
+
+    def poll(self, events: Mapping[object, int]) -> Sequence[Action]:
         """Handles programs that have ended, by `events` of the poller, and starts the next ones.
 
-        Returns an order to send the roster if `news` has changed.
+        Returns an order to send the roster if `status` has changed.
         """
-        before = self.news
-        for job in [job for job in self._jobs.values() if self._is_over(job, events)]:
+        old_status = self.status
+        ended_jobs = [job for job in self._jobs.values() if self._advance(job, events)]
+        for job in ended_jobs:
             del self._jobs[job.name]
             if job.name == EXPORT:
                 self._finish_export(job)
             else:
                 self._finish_trial(job)
-        if not self._stopped:
+        if not self._is_stopped:
             self._start_export()
             self._start_trial()
-        return [] if self.news == before else [SendRoster()]
+        return [] if self.status == old_status else [SendRoster()]
 
     def stop(self) -> None:
         """Ends the programs that run, and starts no more."""
-        self._stopped = True
+        self._is_stopped = True
         for job in self._jobs.values():
             if job.program is not None:
                 self._poller.unregister(job.program.pidfd)
@@ -144,39 +156,49 @@ class NumberedNets:
         if not self._train.export_every:
             return
         try:
-            self._plan.checkpoints = [step_of(path) for path in checkpoints(self._folder.inside / FOLDER)]
+            self._plan.checkpoints = [step_of(path) for path in list_checkpoints(self._folder.inside / FOLDER)]
         except OSError as error:
             log.warning("checkpoints can't be listed: %s", error)
 
     def _start_export(self) -> None:
-        """Starts the export of the next step's nets into a folder that is renamed when all are written."""
+        """Starts the export of the next step's nets into a temporary folder, whose files are moved when all are
+        written."""
         if EXPORT in self._jobs or not self._plan.to_export:
             return
         step, weights = self._plan.to_export[0], self._train.export_weights
-        run = self._folder.moved_to or self._folder.path  # path by which other programs find the folder
-        beside = temporary_path(run / NETS / net_name(step, ""))
+        run = self._public_path
+        temporary_folder = temporary_path(run / NETS / net_name(step, ""))
+        commands = []
         try:
             make_folder(self._folder.inside / NETS)
             files.sweep(self._folder.inside / NETS)  # remove files of a supervisor that was killed
-            (self._folder.inside / NETS / beside.name).mkdir(0o700)
+            (self._folder.inside / NETS / temporary_folder.name).mkdir(0o700)
             checkpoint = step_path(run / FOLDER, step)
-            names = [(net_name(step, self._suffix, member), member) for member in self._members]
-            commands = [export_command(checkpoint, beside / name, self._task, weights, m) for name, m in names]
+            for member in self._members:
+                path = temporary_folder / net_name(step, self._suffix, member)
+                commands.append(export_command(checkpoint, path, self._task, weights, member))
         except OSError as error:
             self._give_up(step, str(error), has_room=False)
         except CheckpointError as error:
             self._give_up(step, str(error), has_room=True)
         else:
-            self._run_next(_Job(EXPORT, step, commands, beside))
+            self._run_next(_Job(EXPORT, step, commands, temporary_folder))
 
     def _start_trial(self) -> None:
         """Starts the user's command with the nets of the next step whose nets are exported."""
         step = self._plan.next_trial
-        if ON_EXPORT in self._jobs or self._numbers is not None or step is None:
+        if ON_EXPORT in self._jobs or self._unconfirmed is not None or step is None:
             return
-        nets = (self._folder.moved_to or self._folder.path) / NETS
+        nets = self._public_path / NETS
         paths = [nets / net_name(step, self._suffix, member) for member in self._members]
-        self._run_next(_Job(ON_EXPORT, step, [_fill_in(self._train.on_export, step, path) for path in paths], nets))
+        commands = [_fill_placeholders(self._train.on_export, step, path) for path in paths]
+        self._run_next(_Job(ON_EXPORT, step, commands, nets))
+
+    @property
+    def _public_path(self) -> Path:
+        """Returns the path by which other programs find the run folder, which may have been moved."""
+        moved_to = self._folder.moved_to
+        return self._folder.path if moved_to is None else moved_to
 
     def _run_next(self, job: _Job) -> None:
         """Starts the next command of a job. A command that can't be started counts as failed."""
@@ -191,56 +213,64 @@ class NumberedNets:
             except OSError as error:
                 job.results.append(_Result(EXIT_RESOURCES, "", f"no process for it: {error.strerror}"))
 
-    def _is_over(self, job: _Job, events: Mapping[object, int]) -> bool:
-        """Handles the end of a job's program, and starts the job's next command. Returns whether all commands have
-        ended."""
-        if (program := job.program) is not None:
-            program.cut_logs()
-            if program.pidfd not in events:
-                return False
-            self._poller.unregister(program.pidfd)
-            job.results.append(_Result(program.end(), program.output(), program.close()))
-            self._run_next(job)
+    def _advance(self, job: _Job, events: Mapping[object, int]) -> bool:
+        """Starts a job's next command if its program has ended. Returns whether all commands have ended."""
+        program = job.program
+        if program is None:
+            return True
+        program.cut_logs()
+        if program.pidfd not in events:
+            return False
+        self._poller.unregister(program.pidfd)
+        job.results.append(_Result(program.end(), program.output(), program.close()))
+        self._run_next(job)
         return job.program is None
 
     def _finish_export(self, job: _Job) -> None:
-        """Gives the nets of a step their final names, once all are on the disk."""
-        beside = self._folder.inside / NETS / job.folder.name
-        failed = next((result for result in job.results if result.code), None)
+        """Moves the nets of a step to their final names, once all are on the disk. Gives up the step if an export has
+        failed."""
+        temporary_folder = self._folder.inside / NETS / job.folder.name
+        failed = next((result for result in job.results if result.exit_code), None)
         try:
             if failed is None:
-                files.publish(beside)
+                files.publish(temporary_folder)
                 self._record(job.step, Net.WRITTEN)
             else:
-                reason = failed.last_line.removeprefix("pool: ").replace(f"{beside.name}/", "")
-                has_room_now = failed.code != EXIT_RESOURCES and has_room(self._folder.inside)
-                self._give_up(job.step, reason or ended(failed.code), has_room=has_room_now)
+                reason = failed.last_error.removeprefix("pool: ").replace(f"{temporary_folder.name}/", "")
+                has_room_now = failed.exit_code != EXIT_RESOURCES and has_room(self._folder.inside)
+                self._give_up(job.step, reason or describe_exit(failed.exit_code), has_room=has_room_now)
         except OSError as error:
             self._give_up(job.step, str(error), has_room=False)
         finally:
-            files.remove_quietly(beside)
+            files.remove_quietly(temporary_folder)
 
     def _finish_trial(self, job: _Job) -> None:
-        """Keeps the numbers that the user's commands printed for the coordinator, if there are any."""
+        """Collects the numbers that the user's commands have printed, for the coordinator. Tells the user about
+        commands that have failed."""
+        numbers: list[Mapping[str, float]] = []
         for result in job.results:
-            if result.code:
-                reason = f"{ended(result.code)}{f': {result.last_line}' if result.last_line else ''}"
-                self._say(f"train.on_export with the net of step {job.step}: {reason}; training goes on")
-        numbers = [{} if result.code else parse_numbers(result.output) for result in job.results]
+            if result.exit_code:
+                reason = describe_exit(result.exit_code)
+                if result.last_error:
+                    reason = f"{reason}: {result.last_error}"
+                self._print_line(f"train.on_export with the net of step {job.step}: {reason}; training goes on")
+                numbers.append({})
+            else:
+                numbers.append(parse_numbers(result.output))
         if any(numbers):
-            self._numbers = join_numbers(job.step, numbers)
+            self._unconfirmed = join_numbers(job.step, numbers)
         else:
             self._record(job.step, Net.DONE)
 
     def _give_up(self, step: int, reason: str, *, has_room: bool) -> None:
-        """Records that the nets of a step are not written. For want of room they are left to a resumed run. `reason`:
-        for the user."""
+        """Goes on without the nets of a step. If the disk has no room, a resumed run exports them. `reason`: for the
+        user."""
         line = f"nets of step {step} are not written: {reason}"
         if has_room:
-            self._say(f"{line}; training goes on")
+            self._print_line(f"{line}; training goes on")
             self._record(step, Net.NOT_WRITTEN)
         else:
-            self._say(f"{line}; training goes on, and a resumed run tries again: make room")
+            self._print_line(f"{line}; training goes on, and a resumed run tries again: make room")
             self._plan.postponed.add(step)
 
     def _record(self, step: int, net: Net) -> None:
@@ -251,14 +281,16 @@ class NumberedNets:
         try:
             write_record(self._folder.inside, self._plan.states)
         except OSError as error:
-            self._say(f"{NETS}/{RECORD} is not written: {error.strerror}; a resumed run does again what it lacks")
+            self._print_line(
+                f"{NETS}/{RECORD} is not written: {error.strerror}; a resumed run does again what it lacks"
+            )
 
 
-def _fill_in(command: Sequence[str], step: int, net: Path) -> list[str]:
-    """Returns the user's command with the path and the step of a net filled in.
+def _fill_placeholders(command: Sequence[str], step: int, net: Path) -> list[str]:
+    """Returns the user's command with {net} and {step} replaced by the path and the step of a net.
 
     Both are replaced in one pass, since a path may itself contain the text {step}.
     """
     values = {"{net}": str(net), "{step}": str(step)}
     pattern = "|".join(map(re.escape, values))
-    return [re.sub(pattern, lambda match: values[match[0]], word) for word in command]
+    return [re.sub(pattern, lambda match: values[match[0]], argument) for argument in command]

@@ -17,12 +17,12 @@ from pool.checkpoint.folder import step_path
 from pool.checkpoint.state import FOLDER, LAST
 from pool.config.tree import Config
 from pool.protocol.messages import RunReport
-from pool.supervisor.processes.program import Program, ended
+from pool.supervisor.processes.program import Program, describe_exit
 from pool.supervisor.resources.run_folder import RunFolder
 from pool.supervisor.resources.signals import StopSignals
 from pool.telemetry.status import was_stopped
 
-LONGEST = 60.0  # seconds that the program may take
+TIMEOUT_SECONDS = 60.0  # seconds that the program may take
 _LOOK = 0.5  # seconds between two looks at its logs
 
 
@@ -48,7 +48,7 @@ class Outcome:
         return json.dumps(asdict(self)).encode() + b"\n"
 
 
-def outcome_of(
+def collect_outcome(
     config: Config,
     folder: RunFolder,
     report: RunReport | None,
@@ -80,13 +80,13 @@ def outcome_of(
     )
 
 
-def tell(
+def run_end_program(
     command: Sequence[str],
     outcome: Outcome,
     folder: RunFolder,
     signals: StopSignals,
     say: Callable[[str], object],
-    longest: float = LONGEST,
+    longest: float = TIMEOUT_SECONDS,
 ) -> None:
     """Runs the user's program with the outcome on its standard input, and waits until it ends.
 
@@ -118,7 +118,7 @@ def tell(
         why = f"it has not ended within {longest:.0f} s" if signals.count == before else "a signal came"
         say(f"train.on_end: {why}: killed")
     elif code:
-        say(f"train.on_end: {ended(code)}{f': {last}' if last else ''}")
+        say(f"train.on_end: {describe_exit(code)}{f': {last}' if last else ''}")
 
 
 def _number(value: float) -> float | None:

@@ -1,4 +1,4 @@
-"""Decides what follows the death of a process. Pure: from facts to a decision with a sentence that says why."""
+"""Decides what follows the death of a process. Pure: from facts to a decision with its reason."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ PAUSES = (0.0, 0.1, 0.5, 2.0, 5.0)  # seconds before the first, second, ... rest
 
 @dataclass(frozen=True)
 class Decision:
-    """Says whether a dead process is restarted, and why."""
+    """Tells whether a dead process is restarted, with the reason."""
 
     restart: bool
-    why: str
+    reason: str
     pause: float = 0.0  # seconds to wait before the restart
     exit_code: int = EXIT_CRASH_LOOP  # exit code of the run, if the process is not restarted
     leave_out: bool = False  # the run goes on without the process
@@ -37,17 +37,17 @@ class RestartPolicy:
     done: int = -1  # number of steps completed
     _deaths: Counter[tuple[str, int]] = field(default_factory=Counter)
     # signature of the newest exception, by role and index
-    _raised: dict[tuple[str, int], str] = field(default_factory=dict)
-    _ended: set[Peer] = field(default_factory=set)  # killed by the supervisor for what is not their fault
+    _exceptions: dict[tuple[str, int], str] = field(default_factory=dict)
+    _excused: set[Peer] = field(default_factory=set)  # killed by the supervisor for what is not their fault
 
-    def progress(self, step: int) -> None:
-        """Notes that the run has completed `step` steps, which makes all budgets whole again if this is progress."""
+    def record_progress(self, step: int) -> None:
+        """Records that the run has completed `step` steps, and resets all budgets if that is more than before."""
         if step > self.done:
             self.done = step
             self._deaths.clear()
-            self._raised.clear()
+            self._exceptions.clear()
 
-    def died(
+    def decide(
         self,
         peer: Peer,
         failure: Failure | None = None,
@@ -55,78 +55,86 @@ class RestartPolicy:
         batch: int | None = None,
         needed: bool = True,
     ) -> Decision:
-        """Decides what follows the death of a process that was not told to end.
+        """Decides what follows the unexpected death of a process.
 
-        `failure`: the exception that ended the process, if one did; `batch`: the batch in which it was raised. Whether
-        such a batch can be computed the coordinator decides, and it limits such deaths, so they don't count here.
-        `needed`: the run can't go on without the process now. If it can, the process is restarted without limit.
+        `failure`: the exception that ended the process, if one did; `batch`: the batch in which it was raised;
+        `needed`: the run can't go on without the process now. A process that is not needed is restarted without limit.
+        An exception in a batch does not count, since the coordinator limits those and gives up such a batch.
         """
         if self.is_left_out(peer):
-            return self._worker_left_out()
+            return self._go_on_without_worker()
         if failure is not None and failure.lost:
-            return self._coordinator_lost(failure.lost) if peer.role == COORDINATOR else self._worker_lost(peer.index)
-        if peer in self._ended:
+            if peer.role == COORDINATOR:
+                return self._decide_lost_by_coordinator(failure.lost)
+            return self._decide_lost_by_worker(peer.index)
+        if peer in self._excused:
             return Decision(True, "restarted")
         if failure is not None and failure.started and batch is not None:
             return Decision(True, "restarted; a batch that raises twice is not tried again")
-        self._deaths[peer.place] += 1
-        number = self._deaths[peer.place]
-        pause = PAUSES[min(number, len(PAUSES)) - 1]
-        if not needed and number > self.budget:
+        return self._count_death(peer, failure, needed=needed)
+
+    def _count_death(self, peer: Peer, failure: Failure | None, *, needed: bool) -> Decision:
+        """Counts a death against the budget of its role and index, and decides whether the process is restarted."""
+        self._deaths[peer.role_index] += 1
+        count = self._deaths[peer.role_index]
+        if not needed and count > self.budget:
             return Decision(True, f"nobody waits for it: tried again in {PAUSES[-1]:g} s", PAUSES[-1])
         if failure is not None:
             if not failure.started:
                 return Decision(False, "it never got ready", exit_code=failure.exit_code)
-            if self._raised.get(peer.place) == failure.signature:
+            if self._exceptions.get(peer.role_index) == failure.signature:
                 return Decision(False, "the same exception ended it before", exit_code=failure.exit_code)
-            self._raised[peer.place] = failure.signature
-        if number > self.budget:
-            return Decision(False, f"it died {number} times without a step done (pool.restarts = {self.budget})")
-        when = f" in {pause:g} s" if pause else ""
+            self._exceptions[peer.role_index] = failure.signature
+        if count > self.budget:
+            return Decision(False, f"it died {count} times without a step done (pool.restarts = {self.budget})")
+        pause = PAUSES[min(count, len(PAUSES)) - 1]
+        delay = f" in {pause:g} s" if pause else ""
         limit = f"more than {self.budget} end the run (pool.restarts)"
-        return Decision(True, f"restarted{when}: death {number} since the last step; {limit}", pause)
+        return Decision(True, f"restarted{delay}: death {count} since the last step; {limit}", pause)
 
     def is_left_out(self, peer: Peer) -> bool:
         """Tells whether a process is a worker whose device was left out of the run."""
         return peer.role == WORKER and self.devices.is_left_out(peer.index)
 
-    def ended(self, peer: Peer) -> None:
-        """Notes that the supervisor kills a process for a reason that is not its fault, so the death does not count."""
-        self._ended.add(peer)
+    def excuse(self, peer: Peer) -> None:
+        """Records that the supervisor kills a process for a reason that is not its fault, so the death does not
+        count."""
+        self._excused.add(peer)
 
-    def _worker_lost(self, worker: int) -> Decision:
+    def _decide_lost_by_worker(self, worker: int) -> Decision:
+        """Decides what follows when a worker's device has ended the worker."""
         device = self.devices.of_worker[worker]
-        if not self.devices.worker_ended(worker):
-            return _tried_once_more()
-        if not self.devices.others(device):
-            return _none_left()
+        if not self.devices.count_worker_failure(worker):
+            return _try_once_more()
+        if not self.devices.remaining(device):
+            return _end_without_devices()
         self.devices.leave_out(device)
-        return self._worker_left_out()
+        return self._go_on_without_worker()
 
-    def _worker_left_out(self) -> Decision:
-        return Decision(False, f"left out, the run goes on with {self._others()}", leave_out=True)
+    def _go_on_without_worker(self) -> Decision:
+        return Decision(False, f"left out, the run goes on with {self._list_devices()}", leave_out=True)
 
-    def _coordinator_lost(self, suspects: tuple[str, ...]) -> Decision:
+    def _decide_lost_by_coordinator(self, suspects: tuple[str, ...]) -> Decision:
         """Decides what follows when a device has ended the coordinator. `suspects`: devices of which one has failed."""
-        verdict = self.devices.coordinator_ended(suspects)
-        if verdict.left_out is None:
-            return _tried_once_more()
-        if not self.devices.others(verdict.left_out):
-            return _none_left()
-        self.devices.leave_out(verdict.left_out)
-        why = f"the run goes on with {self._others()}"
-        if len(verdict.suspects) > 1:
-            which = ", ".join(verdict.suspects)
-            why = f"which of {which} it is can't be told: {verdict.left_out} is left out, {why}"
-        return Decision(True, why)
+        loss = self.devices.count_coordinator_failure(suspects)
+        if loss.left_out is None:
+            return _try_once_more()
+        if not self.devices.remaining(loss.left_out):
+            return _end_without_devices()
+        self.devices.leave_out(loss.left_out)
+        reason = f"the run goes on with {self._list_devices()}"
+        if len(loss.suspects) > 1:
+            names = ", ".join(loss.suspects)
+            reason = f"which of {names} it is can't be told: {loss.left_out} is left out, {reason}"
+        return Decision(True, reason)
 
-    def _others(self) -> str:
-        return ", ".join(self.devices.others().values())
+    def _list_devices(self) -> str:
+        return ", ".join(self.devices.remaining().values())
 
 
-def _tried_once_more() -> Decision:
+def _try_once_more() -> Decision:
     return Decision(True, f"tried once more in {PAUSES[2]:g} s", PAUSES[2])
 
 
-def _none_left() -> Decision:
+def _end_without_devices() -> Decision:
     return Decision(False, "no other device is left: mend it or name others in pool.devices, then --resume")

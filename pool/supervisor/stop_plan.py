@@ -36,30 +36,31 @@ class StopPlan:
         self._timeout = timeout
         self._deadline = 0.0
 
-    def signals(self, count: int, now: float, *, waits: bool = False) -> str:
-        """Updates `ending` by the number of signals so far and the time. Returns a line for the user if it changed,
-        else an empty string.
+    def update(self, num_signals: int, now: float, *, waits_for_disk: bool = False) -> str:
+        """Updates `ending` by the number of signals so far and the time. Returns a line for the user if `ending` has
+        changed, else an empty string.
 
-        `waits`: the run waits for room on the disk.
+        `waits_for_disk`: the run waits for room on the disk, which extends the deadline.
         """
         if self.ending is Ending.NOW:
             return ""
-        if count > 1:
+        if num_signals > 1:
             return self._enter(Ending.NOW, "stopped at once; nothing more is saved")
-        if waits:
+        if waits_for_disk:
             self._deadline = now + self._timeout
         if self.ending is Ending.FINISHING and now > self._deadline:
             return self._enter(
                 Ending.NOW, f"stopped after pool.stop_timeout = {self._timeout:g} s; nothing more is saved"
             )
-        if count > 0 and self.ending is Ending.NOT_ASKED:
+        if num_signals > 0 and self.ending is Ending.NOT_ASKED:
             self._deadline = now + self._timeout
             return self._enter(
                 Ending.FINISHING, "stopping: finishing the step and writing a checkpoint (once more: stop now)"
             )
         return ""
 
-    def _enter(self, ending: Ending, why: str) -> str:
+    def _enter(self, ending: Ending, line: str) -> str:
+        """Enters a stage. Returns the line for the user."""
         assert ending in NEXT[self.ending], f"{ending.name} after {self.ending.name}"
         self.ending = ending
-        return why
+        return line

@@ -25,39 +25,45 @@ def closing_lines(
     members: int = 1,
     averaged: bool = False,
 ) -> Iterator[str]:
-    """Yields the last lines of a run.
+    """Yields the lines that are printed at the end of a run: its checkpoints, and the next commands to type.
 
-    `report`: the run's last; `resume`: command that resumes the run, None if all steps are done; `task`: to be named in
-    the command that exports, None for a built-in task; `suffix`: of an exported file's name; `members`: number of
-    networks; `averaged`: the best checkpoint has averaged weights.
+    `report`: the run's last report; `resume`: command that resumes the run, None if all steps are done; `task`: name of
+    the task for the command that exports, None for a built-in task; `suffix`: of an exported file's name; `members`:
+    number of networks; `averaged`: the best checkpoint has averaged weights.
     """
     if report is not None and report.checkpoint >= 0:
         folder = Path(run_dir) / FOLDER
-        yield _checkpoints(folder, report)
+        yield _describe_checkpoints(folder, report)
         link = LAST if report.best_step < 0 else BEST
-        ema = averaged and link == BEST and report.best_metric.startswith(AVERAGE)
-        naming = [*([] if members == 1 else ["--member", "best"]), *(["--ema"] if ema else [])]
-        naming += [] if task is None else ["--task", task]
-        yield f"to export it: {command('export', str(folder / link), '-o', f'{Path(run_dir) / link}{suffix}', *naming)}"
+        options = ["-o", f"{Path(run_dir) / link}{suffix}"]
+        if members > 1:
+            options += ["--member", "best"]
+        if averaged and link == BEST and report.best_metric.startswith(AVERAGE):
+            options += ["--ema"]
+        if task is not None:
+            options += ["--task", task]
+        yield f"to export it: {format_command('export', str(folder / link), *options)}"
     if resume is not None:
         yield f"to go on: {resume}"
 
 
-def command(*words: str) -> str:
+def format_command(*arguments: str) -> str:
     """Returns a command line of this program, as the user would type it."""
-    called = Path(sys.argv[0]).name
-    program = ["python", "-m", "pool"] if called == "__main__.py" else ["pool"]
-    return shlex.join([*program, *words])
+    script = Path(sys.argv[0]).name
+    program = ["python", "-m", "pool"] if script == "__main__.py" else ["pool"]
+    return shlex.join([*program, *arguments])
 
 
 def sweep_command(config: Path, options: Sequence[str], changes: Sequence[str]) -> str:
     """Returns the command that resumes a sweep and shows its table."""
-    sets = [word for change in changes for word in ("--set", change)]
-    return command("sweep", str(config), *options, *sets, "--resume")
+    arguments = ["sweep", str(config), *options]
+    for change in changes:
+        arguments += ["--set", change]
+    return format_command(*arguments, "--resume")
 
 
-def _checkpoints(folder: Path, report: RunReport) -> str:
-    """Returns the line about the best and the newest checkpoint."""
+def _describe_checkpoints(folder: Path, report: RunReport) -> str:
+    """Returns the line with the paths of the best and the newest checkpoint."""
     newest = f"newest checkpoint: {step_path(folder, report.checkpoint)}"
     if report.best_step < 0:
         return newest
@@ -69,8 +75,8 @@ def _checkpoints(folder: Path, report: RunReport) -> str:
     return f"best checkpoint: {best}{value}; {newest.replace(f'{folder}/', '')}"
 
 
-def unsaved_line(done: int, saved: int) -> str:
-    """Returns a line with the steps that a resumed run does again, or an empty string if there are none.
+def describe_unsaved_steps(done: int, saved: int) -> str:
+    """Returns a line with the steps that are in no checkpoint, which a resumed run repeats. Empty if there are none.
 
     `done`: newest completed step; `saved`: step of the newest checkpoint.
     """

@@ -19,25 +19,27 @@ class ServiceManager:
     def __init__(self) -> None:
         address = os.environ.get("NOTIFY_SOCKET", "")
         self._address = "\0" + address[1:] if address.startswith("@") else address
-        self._computed = 0.0
-        self._is_ready = False
+        self._compute_seconds = 0.0  # as of the newest report
+        self._is_ready = False  # READY=1 was sent
         self._status = ""
 
-    def progress(self, report: RunReport) -> None:
+    def notify_progress(self, report: RunReport) -> None:
         """Sends a ping for the watchdog, and the status line if it has changed.
 
         The ping is sent only if a batch was finished since the last report, or if the run waits for something that its
         own processes don't do: room on the disk, or the export of nets.
         """
-        if report.computed != self._computed or report.waits_for_nets or report.waits_for_disk:
+        has_computed = report.compute_seconds != self._compute_seconds
+        if has_computed or report.waits_for_nets or report.waits_for_disk:
             self._send("WATCHDOG=1" if self._is_ready else "READY=1")
             self._is_ready = True
-            self._computed = report.computed
-        if (status := _status(report)) != self._status:
+            self._compute_seconds = report.compute_seconds
+        status = _format_status(report)
+        if status != self._status:
             self._status = status
             self._send(f"STATUS={status}")
 
-    def stopping(self) -> None:
+    def notify_stopping(self) -> None:
         """Notifies the service manager that the run is being stopped."""
         self._send("STOPPING=1")
 
@@ -47,8 +49,8 @@ class ServiceManager:
                 connection.sendto(text.encode(), self._address)
 
 
-def _status(report: RunReport) -> str:
-    """Returns the line for `systemctl status`."""
+def _format_status(report: RunReport) -> str:
+    """Returns the status line that `systemctl status` shows."""
     parts = [f"step {report.step}/{report.steps}", eta(report)]
     if report.waits_for_disk:
         parts.append("waits for room on the disk, to write what is left")

@@ -20,15 +20,15 @@ from pool.machines.member import Begin, Break, Over, Refused
 from pool.machines.start import lone_machine_line
 from pool.protocol.identity import SUPERVISOR, Peer
 from pool.protocol.messages import RunReport
-from pool.run_folder.access import shown
+from pool.run_folder.access import show_real_paths
 from pool.run_folder.records import METRICS
-from pool.supervisor.outcome import outcome_of, tell
-from pool.supervisor.prepare.data_files import check_at_end
-from pool.supervisor.prepare.machine_facts import of_config, of_plan
-from pool.supervisor.prepare.memory import reserve
-from pool.supervisor.prepare.preparation import prepare
+from pool.supervisor.outcome import collect_outcome, run_end_program
+from pool.supervisor.prepare.data_files import check_unchanged_at_end
+from pool.supervisor.prepare.machine_facts import config_facts, plan_facts
+from pool.supervisor.prepare.memory import reserve_memory
+from pool.supervisor.prepare.preparation import prepare_run
 from pool.supervisor.processes.reaper import Orphans
-from pool.supervisor.resources.logs import log_into
+from pool.supervisor.resources.logs import log_to_folder
 from pool.supervisor.resources.run_folder import RunFolder
 from pool.supervisor.resources.signals import StopSignals
 from pool.supervisor.summary import closing_lines
@@ -89,25 +89,25 @@ class _Run:
 
     def ended(self, code: int, reason: str = "") -> None:
         """Records how the run has ended, and starts the user's program `train.on_end`."""
-        self.folder.ended(code, reason)
+        self.folder.record_end(code, reason)
         if self.config.train.on_end:
-            outcome = outcome_of(self.config, self.folder, self.report, code, reason, self.again)
-            tell(self.config.train.on_end, outcome, self.folder, self.signals, self.progress.say)
+            outcome = collect_outcome(self.config, self.folder, self.report, code, reason, self.again)
+            run_end_program(self.config.train.on_end, outcome, self.folder, self.signals, self.progress.say)
 
 
 def _refusal(error: PoolError | OSError, folder: RunFolder) -> PoolError:
     """Converts an error that ends the run to one with a line for the user and an exit code."""
     if isinstance(error, PoolError):
-        return PoolError(shown(str(error)), error.exit_code)
+        return PoolError(show_real_paths(str(error)), error.exit_code)
     log.error("the run ends", exc_info=error)  # want of memory, descriptors or processes is no bug
-    return RunError(shown(f"{error.filename or folder.path}: {error.strerror or error}"))
+    return RunError(show_real_paths(f"{error.filename or folder.path}: {error.strerror or error}"))
 
 
 def _supervise(run: _Run, allow_different_numerics: bool, changes: Sequence[tuple[str, Any]]) -> int:
     """Prepares the run, supervises it, and shows its closing lines. Returns the exit code."""
     config, folder, progress = run.config, run.folder, run.progress
     logging.raiseExceptions = False  # a full disk loses log lines, nothing else
-    log_into(folder.logs)
+    log_to_folder(folder.logs)
     crash_points.arm(config.testing.crash_points, Peer(SUPERVISOR))
     progress.say(f"run {folder.path}: preparing")
     if config.run.trace:
@@ -117,7 +117,7 @@ def _supervise(run: _Run, allow_different_numerics: bool, changes: Sequence[tupl
     begin = None if run.group is None else _agree(run, run.group)
     if begin is None:
         run.group = None
-    plan, forkserver = prepare(
+    plan, forkserver = prepare_run(
         config,
         folder,
         run.signals,
@@ -128,14 +128,14 @@ def _supervise(run: _Run, allow_different_numerics: bool, changes: Sequence[tupl
     )
     run.config = plan.config
     if run.group is not None:
-        run.group.member.knows(of_plan(plan))
+        run.group.member.knows(plan_facts(plan))
     try:
-        folder.record(plan.config, plan.overrides)
-        supervisor = Supervisor(plan, reserve(plan), forkserver, folder, run.signals, progress, run.group)
+        folder.write_config(plan.config, plan.overrides)
+        supervisor = Supervisor(plan, reserve_memory(plan), forkserver, folder, run.signals, progress, run.group)
     except BaseException:
         forkserver.end()
         raise
-    for note in folder.take_notes():
+    for note in folder.pop_notes():
         log.warning("%s", note)
         progress.say(note)
     if plan.checkpoint is not None:
@@ -146,9 +146,9 @@ def _supervise(run: _Run, allow_different_numerics: bool, changes: Sequence[tupl
     try:
         code = supervisor.run()
         if code == EXIT_DONE:
-            check_at_end(plan)
+            check_unchanged_at_end(plan)
     except (PoolError, OSError) as error:
-        if unsaved := supervisor.unsaved():
+        if unsaved := supervisor.describe_unsaved_steps():
             progress.say(unsaved)
         if run.group is not None and not isinstance(error, ConfigError):  # else this machine alone can't take part
             run.group.ends(str(_refusal(error, folder)))
@@ -157,7 +157,7 @@ def _supervise(run: _Run, allow_different_numerics: bool, changes: Sequence[tupl
         supervisor.end_all()
         run.report = supervisor.last_report
         progress.close()
-        for line in supervisor.left_out.lines():
+        for line in supervisor.skipped.lines():
             progress.say(line)
         if (trace_file := config.trace_file) is not None:
             progress.say(trace.finish(folder.inside, trace_file))
@@ -178,10 +178,10 @@ def _agree(run: _Run, group: MachineGroup) -> Begin | None:
     Returns None if this machine has the run's last step and no other machine is running, since the others are done too.
     Raises ConfigError, RunError.
     """
-    run.folder.last_checkpoint()  # damaged ones are set aside
+    run.folder.find_last_checkpoint()  # damaged ones are set aside
     steps = run.folder.checkpoint_steps()
     has_last = run.config.train.steps in steps and not run.config.train.epochs  # epochs are not converted to steps yet
-    group.member.knows(of_config(run.config, group.place.machines))
+    group.member.knows(config_facts(run.config, group.place.machines))
     group.member.can_begin(steps, copies=run.resume)
 
     def given_up() -> bool:

@@ -16,7 +16,7 @@ from typing import Annotated
 from pydantic import Field, create_model
 
 from loader.section import Effect, Section
-from pool.checkpoint.folder import locate
+from pool.checkpoint.folder import find_checkpoint
 from pool.errors import ConfigError
 from pool.task.registry import TaskModule
 
@@ -63,7 +63,7 @@ def start_checkpoint(model: Section, module: TaskModule, task: str) -> Path | No
     """Returns the checkpoint that the run is to start from, or None if `start_from` names a file, which the task reads,
     or nothing. Raises CheckpointError, and ConfigError for a file if the task reads none."""
     if (folder := start_folder(model)) is not None:
-        return locate(folder)
+        return find_checkpoint(folder)
     text = getattr(model, KEY)
     if text and KEY not in module.ModelConfig.model_fields:
         raise ConfigError(f"model.{KEY}: {text} is no folder, and the task {task} can start from nothing else")

@@ -18,7 +18,7 @@ from loader.command_line.streams import discard_stdout
 from pool.metrics.digits import in_digits
 from pool.metrics.medians import median_of
 from pool.protocol.messages import RunReport, Shares
-from pool.run_folder.access import shown
+from pool.run_folder.access import show_real_paths
 
 PLAIN_SECONDS = 5.0
 LIVE_PER_SECOND = 1.0
@@ -48,7 +48,7 @@ class ProgressLine:
     def say(self, text: str) -> None:
         """Prints a line that stays on the screen."""
         with self._while_seen():
-            self._console.print(shown(text), markup=False)
+            self._console.print(show_real_paths(text), markup=False)
 
     def show(self, report: RunReport) -> None:
         """Shows the newest state of the run. A terminal is updated at most once a second."""

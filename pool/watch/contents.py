@@ -12,7 +12,7 @@ from typing import Any
 
 from pool.analysis.records import RECENT, Run, read_run, run_folders
 from pool.analysis.table import as_data, incomparable, setting_texts, status_data
-from pool.checkpoint.folder import checkpoints, linked_step
+from pool.checkpoint.folder import linked_step, list_checkpoints
 from pool.checkpoint.state import BEST, FOLDER, LAST
 from pool.config.member_settings import differing
 from pool.errors import ConfigError
@@ -158,7 +158,7 @@ def _checkpoints(folder: Path) -> dict[str, Any]:
     """Returns the steps of a run's checkpoints, and those of the newest and the best one, or -1 if there is none."""
     place = folder / FOLDER
     with suppress(OSError):
-        steps = [int(path.name.rpartition("-")[2]) for path in checkpoints(place)]
+        steps = [int(path.name.rpartition("-")[2]) for path in list_checkpoints(place)]
         return {"steps": steps, "newest": linked_step(place, LAST), "best": linked_step(place, BEST)}
     return {"steps": [], "newest": -1, "best": -1}
 

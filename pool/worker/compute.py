@@ -329,5 +329,5 @@ def _concatenate(tensors: Sequence[Tensor]) -> Tensor:
 def _without_frozen(outcome: Outcome, frozen: Collection[int]) -> Outcome:
     """Returns a batch's outcome in which nothing of `frozen` members, which are not trained any more, counts as not
     finite."""
-    unsound = tuple("" if member in frozen else what for member, what in enumerate(outcome.unsound))
+    unsound = tuple("" if member in frozen else what for member, what in enumerate(outcome.nonfinite))
     return Outcome(outcome.losses, unsound)

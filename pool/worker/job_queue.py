@@ -53,7 +53,7 @@ class JobQueue:
         }
         self._newest_orders = orders.number
         self._release_revoked()
-        return orders.wants_answer and self.released_orders == self._newest_orders
+        return orders.needs_report and self.released_orders == self._newest_orders
 
     def update_version(self, version: int) -> bool:
         """Records that a version of the weights is complete, -1 if none is known to be. Returns True if it is newer
@@ -137,4 +137,4 @@ class JobQueue:
 
 def is_sound(outcomes: Iterable[Outcome]) -> bool:
     """Returns whether all losses and gradients of the batches are finite."""
-    return not any(any(outcome.unsound) for outcome in outcomes)
+    return not any(any(outcome.nonfinite) for outcome in outcomes)

@@ -23,7 +23,7 @@ from pool.process.start import RunStart
 from pool.protocol.channel import Link
 from pool.protocol.identity import SUPERVISOR, Peer
 from pool.protocol.messages import Heartbeat, Hello, Notice, Outcome, Roster, Times, WorkerOrders, WorkerReport
-from pool.protocol.resend import SAY_AGAIN_MS, SayAgain
+from pool.protocol.resend import RESEND_MS, ResendTimer
 from pool.shm.signals import Signal, WorkerSignals
 from pool.telemetry.trace import Trace
 from pool.worker.job import Job
@@ -150,9 +150,9 @@ class Mailbox(threading.Thread):
         poller.register(supervisor.socket, zmq.POLLIN)
         poller.register(coordinator.socket, zmq.POLLIN)
         poller.register(self._wake_signal.fileno(), zmq.POLLIN)
-        again = SayAgain()
+        again = ResendTimer()
         while True:
-            events = dict(poller.poll(SAY_AGAIN_MS))
+            events = dict(poller.poll(RESEND_MS))
             self._send_heartbeat(supervisor)
             while self._notices:
                 supervisor.send(Notice(self._notices.popleft()))

@@ -28,7 +28,7 @@ from pool.config.tree import Config, config_class
 from pool.errors import ConfigError
 from pool.planner import planner
 from pool.process.plan_result import Accepted
-from pool.process.start import PlannerStart, start_of
+from pool.process.start import PlannerStart, decode_start
 from pool.protocol.identity import PLANNER, Peer
 from tests.hostile.attack import assert_said_well
 from tests.support.paths import ROOT
@@ -189,7 +189,7 @@ def planned(config: Config, folder: Path) -> None:
     except ValueError:
         return
     run = run_plan(folder, config=config, train_files=train, validation_files=validation)
-    start = start_of(run.planner_start(Peer(PLANNER)).to_json(), folder)
+    start = decode_start(run.planner_start(Peer(PLANNER)).to_json(), folder)
     assert isinstance(start, PlannerStart)
     assert repr(start.config) == repr(config)
     with contextlib.redirect_stdout(io.StringIO()):  # a module that is imported by name may greet

@@ -86,7 +86,7 @@ def test_decoding_threads_are_half_of_the_cores_as_far_as_accelerators_can_use_t
 
 
 def test_the_feeder_is_told_how_many_threads_the_runs_devices_make() -> None:
-    start = run_plan(Path("/nowhere"), answer=planned(devices=("cuda:0",))).start_of(Peer(FEEDER))
+    start = run_plan(Path("/nowhere"), answer=planned(devices=("cuda:0",))).start_document(Peer(FEEDER))
     assert isinstance(start, FeederStart)
     assert start.data_config.threads == decoding_threads(1)
 

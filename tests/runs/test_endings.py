@@ -18,7 +18,7 @@ import pytest
 from loader.exit_codes import EXIT_UNAVAILABLE
 from pool.config.load import parse_config
 from pool.config.schedule import MOST_STEPS
-from pool.supervisor.outcome import outcome_of, tell
+from pool.supervisor.outcome import collect_outcome, run_end_program
 from pool.supervisor.resources.run_folder import RunFolder
 from pool.supervisor.resources.signals import StopSignals
 from tests.support.paths import ROOT
@@ -302,10 +302,10 @@ def test_a_program_that_fails_is_a_line_and_changes_no_exit_code(tmp_path: Path)
 def test_a_program_that_does_not_end_is_killed(tmp_path: Path) -> None:
     config = parse_config({"task": "clicks", "run": {"dir": str(tmp_path / "run")}}, "test")
     folder = RunFolder(config, resume=False)
-    outcome = outcome_of(config, folder, None, 0, "", None)
+    outcome = collect_outcome(config, folder, None, 0, "", None)
     said: list[str] = []
     with StopSignals() as signals:
-        tell(["sleep", "3600"], outcome, folder, signals, said.append, longest=0.1)
+        run_end_program(["sleep", "3600"], outcome, folder, signals, said.append, longest=0.1)
     folder.close()
     assert said == ["train.on_end: it has not ended within 0 s: killed"]
 

@@ -263,7 +263,7 @@ def test_several_threads_close_at_once(games: list[Path]) -> None:
         for closer in closers:
             closer.join(30)
             assert not closer.is_alive()
-        assert not stream._free.alive
+        assert not stream._close_stream.alive
 
 
 def test_a_call_in_flight_gives_back_what_a_signals_handler_closes() -> None:

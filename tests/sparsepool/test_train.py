@@ -284,7 +284,7 @@ def test_bfloat16_is_read_as_float32(tmp_path: Path) -> None:
     import torch
     from safetensors.torch import save_file as save_tensors
 
-    from sparsepool.result import _through_torch
+    from sparsepool.result import _load_with_torch
 
     save_tensors({"w": torch.tensor([1.5], dtype=torch.bfloat16)}, tmp_path / "w.safetensors")
-    assert _through_torch(tmp_path / "w.safetensors")["w"].dtype == np.float32
+    assert _load_with_torch(tmp_path / "w.safetensors")["w"].dtype == np.float32

@@ -40,7 +40,7 @@ def save(
         for name, tensor in weights_of(member).items()
     }
     change(weights)
-    return store.save(
+    return store.save_checkpoint(
         run / FOLDER,
         store.Checkpoint(
             step=step,

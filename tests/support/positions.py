@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from loader import _native
-from loader.chess.positions.entry import Entry, entry_of
+from loader.chess.positions.entry import Entry, parse_entry
 from loader.chess.positions.inputs import entries
 from tests.support.paths import DATA, VALIDATION
 
@@ -74,7 +74,7 @@ def read_file(name: str, path: Path) -> list[Entry]:
         walk = _native.ChunkWalk(file, chunk)
         lines += walk.lines(1 << 30).decode().splitlines()
         assert walk.fault is None
-    return [entry_of(line) for line in lines]
+    return [parse_entry(line) for line in lines]
 
 
 def read_positions(path: Path) -> list[Entry]:

@@ -15,7 +15,7 @@ import pytest
 from pool.config.load import load_config
 from pool.errors import PoolError
 from pool.planner import planner
-from pool.process.start import PlannerStart, start_of
+from pool.process.start import PlannerStart, decode_start
 from pool.protocol.identity import PLANNER, Peer
 from pool.supervisor import train
 from pool.supervisor.prepare import planner_request, preparation
@@ -34,7 +34,7 @@ def refused(dir: Path, settings: Mapping[str, Any], *, resume: bool = False) -> 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(preparation, "ask_planner", _plan)
         patch.setattr(train, "Supervisor", _begins)
-        patch.setattr(train, "log_into", lambda logs: None)  # noqa: ARG005
+        patch.setattr(train, "log_to_folder", lambda logs: None)  # noqa: ARG005
         patch.setattr(logging, "raiseExceptions", logging.raiseExceptions)  # to be put back
         with pytest.raises(PoolError) as error:
             train.train(load_config(config), resume=resume)
@@ -42,10 +42,10 @@ def refused(dir: Path, settings: Mapping[str, Any], *, resume: bool = False) -> 
 
 
 def _plan(run: RunPlan, *_: object) -> tuple[RunPlan, _NoForkServer]:
-    start = start_of(run.planner_start(Peer(PLANNER)).to_json(), run.run_dir)
+    start = decode_start(run.planner_start(Peer(PLANNER)).to_json(), run.run_dir)
     assert isinstance(start, PlannerStart)
     answer = planner.run(start)
-    return planner_request.with_answer(run, answer), _NoForkServer()
+    return planner_request.add_answer(run, answer), _NoForkServer()
 
 
 def _begins(*_: object) -> None:

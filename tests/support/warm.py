@@ -104,7 +104,7 @@ class _Warm:
             return subprocess.CompletedProcess(list(arguments), code, _text(out), _text(err))
 
     def _start(self) -> None:
-        from pool.supervisor.processes.forkserver import environment
+        from pool.supervisor.processes.forkserver import process_environment
 
         self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._owner, self._read = os.getpid(), _read_at_import()
@@ -112,7 +112,7 @@ class _Warm:
             process = subprocess.Popen(
                 [sys.executable, "-m", "tests.support.warm", str(theirs.fileno())],
                 cwd=ROOT,
-                env=environment(),
+                env=process_environment(),
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
             )
@@ -204,7 +204,10 @@ class _Reserve:
 
         def instead(peer: Peer, config: Config, theirs: socket.socket, output: int) -> int:
             module._exec = by_exec
-            order = {"arguments": module.arguments(peer, config, theirs), "environment": module.environment()}
+            order = {
+                "arguments": module.command_arguments(peer, config, theirs),
+                "environment": module.process_environment(),
+            }
             os.setpgid(self._pid, 0)
             socket.send_fds(self._channel, [json.dumps(order).encode()], [theirs.fileno(), output])
             self._channel.close()

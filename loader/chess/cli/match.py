@@ -95,8 +95,8 @@ def play_match(
     from loader.chess.engines.game import GameSettings
     from loader.chess.engines.match import MatchScore, MatchSettings, match
 
-    players = engine or []
-    if not 1 <= len(players) <= 2:
+    programs = engine or []
+    if not 1 <= len(programs) <= 2:
         raise typer.BadParameter("give one, for two networks, or two", param_hint="--engine")
     if len(nets or ()) > 2:
         raise UsageError(f"{nets[2]}: a match is of two networks")  # type: ignore[index]
@@ -107,16 +107,21 @@ def play_match(
         raise typer.BadParameter(f"{games} games are no pairs: give an even number", param_hint="--games")
     test = _parse_sprt(sprt) if sprt else None
     options = parse_options(option or [], "--threads")
-    given = [[(net_option, str(net.resolve()))] for net in nets or ()]
-    made = tuple(
-        EngineSettings(players[n % len(players)], (*options, *(given[n] if n < len(given) else ())), timeout=timeout)
-        for n in range(2)
-    )
-    if made[0] == made[1]:
+    networks = nets or []
+    players = []
+    names = []
+    for index in range(2):
+        program = programs[index % len(programs)]
+        network = networks[index] if index < len(networks) else None
+        net_options = [] if network is None else [(net_option, str(network.resolve()))]
+        players.append(EngineSettings(program, (*options, *net_options), timeout=timeout))
+        names.append(program if network is None else str(network))
+    first, second = players
+    if first == second:
         raise UsageError("both sides are the same: name a network or two, or two engines")
     limits = Limits(DEFAULT_NODES if nodes is None and depth is None else nodes, depth)
     settings = MatchSettings(
-        made,  # type: ignore[arg-type]
+        (first, second),
         games // 2,
         GameSettings(limits),
         seed,
@@ -125,18 +130,17 @@ def play_match(
         threads,
         test,
     )
-    standing, exit_code = MatchScore(), 0
+    score, exit_code = MatchScore(), 0
     with position_progress(games, "games") as report:
         try:
-            for standing in match(settings, report.notify):
-                llr = f", LLR {test.llr(standing.pairs):+z.2f}" if test else ""
-                report.progress(standing.games, f"Elo {_with_error(standing)}{llr}")
+            for score in match(settings, report.notify):
+                llr = f", LLR {test.llr(score.pairs):+z.2f}" if test else ""
+                report.progress(score.games, f"Elo {_format_elo(score)}{llr}")
         except InterruptedBySignalError as interrupted:
-            if not standing.games:
+            if not score.games:
                 raise
             exit_code = interrupted.exit_code
-    names = [str(nets[n]) if nets and n < len(nets) else players[n % len(players)] for n in range(2)]
-    sys.stdout.write(f"{names[0]} against {names[1]}\n{describe_score(standing, test)}\n{format_json(standing, test)}")
+    sys.stdout.write(f"{names[0]} against {names[1]}\n{describe_score(score, test)}\n{format_json(score, test)}")
     return exit_code
 
 
@@ -155,53 +159,54 @@ def _parse_sprt(text: str) -> Sprt:
     return Sprt(elo0, elo1)
 
 
-def describe_score(standing: MatchScore, test: Sprt | None = None) -> str:
-    """Describes a standing in three lines of text, and the state of a sequential test in a fourth."""
-    counts = f"{standing.wins} won, {standing.draws} drawn, {standing.losses} lost of {standing.games} games"
-    pairs = ", ".join(
-        f"{count} with {points}" for count, points in zip(standing.pairs, ("0", "1/2", "1", "3/2", "2"), strict=True)
-    )
-    stronger = f", the stronger one with a likelihood of {standing.superiority:.1%}" if standing.error else ""
-    words = f"{counts}: {standing.score:.1%}\npairs by points: {pairs}\nElo {_with_error(standing)}{stronger}"
-    return f"{words}\n{_test_in_words(standing, test)}" if test else words
+def describe_score(score: MatchScore, test: Sprt | None = None) -> str:
+    """Describes the score of a match in three lines of text, and the state of a sequential test in a fourth."""
+    counts = f"{score.wins} won, {score.draws} drawn, {score.losses} lost of {score.games} games"
+    points_of_pair = ("0", "1/2", "1", "3/2", "2")
+    pairs = ", ".join(f"{count} with {points}" for count, points in zip(score.pairs, points_of_pair, strict=True))
+    superiority = f", the stronger one with a likelihood of {score.superiority:.1%}" if score.error else ""
+    lines = [f"{counts}: {score.score:.1%}", f"pairs by points: {pairs}", f"Elo {_format_elo(score)}{superiority}"]
+    if test is not None:
+        lines.append(_describe_test(score, test))
+    return "\n".join(lines)
 
 
-def _test_in_words(standing: MatchScore, test: Sprt) -> str:
+def _describe_test(score: MatchScore, test: Sprt) -> str:
     """Describes the state of a sequential test in one line."""
     from loader.chess.engines.sprt import LOWER, UPPER
 
-    accepted_hypothesis = test.accepted_hypothesis(standing.pairs)
-    elo = {"H0": test.elo0, "H1": test.elo1}.get(accepted_hypothesis or "")
-    result = "not decided" if elo is None else f"{accepted_hypothesis} accepted, {elo:+g} Elo"
+    accepted = test.accepted_hypothesis(score.pairs)
+    elo = test.elo0 if accepted == "H0" else test.elo1
+    result = "not decided" if accepted is None else f"{accepted} accepted, {elo:+g} Elo"
     bounds = f"({LOWER:.2f}, {UPPER:.2f})"
-    return f"SPRT of {test.elo0:+g} against {test.elo1:+g} Elo: LLR {test.llr(standing.pairs):+z.2f} {bounds}, {result}"
+    return f"SPRT of {test.elo0:+g} against {test.elo1:+g} Elo: LLR {test.llr(score.pairs):+z.2f} {bounds}, {result}"
 
 
-def _with_error(standing: MatchScore) -> str:
-    error = f"+- {standing.elo_error:.1f}" if standing.error else "with no error known: all pairs ended alike"
-    return f"{standing.elo:+.1f} {error}"
+def _format_elo(score: MatchScore) -> str:
+    error = f"+- {score.elo_error:.1f}" if score.error else "with no error known: all pairs ended alike"
+    return f"{score.elo:+.1f} {error}"
 
 
-def format_json(standing: MatchScore, test: Sprt | None = None) -> str:
-    """Returns the standing as one line of JSON. Keys about the error are omitted if there is none, and keys about the
-    test without one."""
+def format_json(score: MatchScore, test: Sprt | None = None) -> str:
+    """Returns the score of a match as one line of JSON. Keys about the error are omitted if there is none, and keys
+    about the test without one."""
     from loader.chess.engines.sprt import LOWER, UPPER
 
-    by_error = {"elo_error": standing.elo_error, "superiority": standing.superiority} if standing.error else {}
-    by_test = {}
-    if test:
-        accepted_hypothesis = test.accepted_hypothesis(standing.pairs)
+    error_keys = {"elo_error": score.elo_error, "superiority": score.superiority} if score.error else {}
+    test_keys = {}
+    if test is not None:
         bounds = {"elo0": test.elo0, "elo1": test.elo1, "lower": LOWER, "upper": UPPER}
-        by_test = {"llr": test.llr(standing.pairs), "sprt": {**bounds, "accepted": accepted_hypothesis}}
+        accepted = test.accepted_hypothesis(score.pairs)
+        test_keys = {"llr": test.llr(score.pairs), "sprt": {**bounds, "accepted": accepted}}
     return json_line(
         {
-            "elo": standing.elo,
-            **by_error,
-            "score": standing.score,
-            "wins": standing.wins,
-            "draws": standing.draws,
-            "losses": standing.losses,
-            "games": standing.games,
-            **by_test,
+            "elo": score.elo,
+            **error_keys,
+            "score": score.score,
+            "wins": score.wins,
+            "draws": score.draws,
+            "losses": score.losses,
+            "games": score.games,
+            **test_keys,
         }
     )

@@ -30,27 +30,27 @@ class Book:
     empty: int = 0  # number of games without moves, which are left out
 
     def order(self, seed: str) -> list[int]:
-        """Returns the numbers of all positions in the random order in which games use them."""
-        numbers = list(range(len(self.positions)))
-        random.Random(f"{seed}/book").shuffle(numbers)
-        return numbers
+        """Returns the indices of all positions in the random order in which games use them."""
+        indices = list(range(len(self.positions)))
+        random.Random(f"{seed}/book").shuffle(indices)
+        return indices
 
-    def board(self, number: int, *, chess960: bool = False) -> chess.Board:
-        """Returns position `number` as a board. Raises ValueError for a text that is no position."""
-        board = parse_position(self.positions[number])
+    def board(self, index: int, *, chess960: bool = False) -> chess.Board:
+        """Returns a position as a board. Raises ValueError for a text that is no position."""
+        board = parse_position(self.positions[index])
         board.chess960 = chess960
         return board
 
     def check(self, max_ply: int, *, chess960: bool = False) -> None:
         """Checks that a game can begin at every position. Raises DataError, with the line of the book, if a position is
         invalid, if its game is over, or if it is at ply `max_ply` or later."""
-        for number, line in enumerate(self.lines):
+        for index, line in enumerate(self.lines):
             try:
-                fault = find_opening_problem(self.board(number, chess960=chess960), max_ply)
+                problem = find_opening_problem(self.board(index, chess960=chess960), max_ply)
             except ValueError as error:
-                fault = str(error)
-            if fault:
-                raise DataError(self.path, f"line {line}: {fault}")
+                problem = str(error)
+            if problem:
+                raise DataError(self.path, f"line {line}: {problem}")
 
 
 def read_book(path: Path) -> Book:
@@ -66,13 +66,13 @@ def read_book(path: Path) -> Book:
         raise DataError(path, error.strerror or str(error)) from None
     except ValueError as error:
         raise DataError(path, str(error)) from None
-    pgn = path.suffix.lower() == ".pgn" or text.lstrip().startswith("[")
-    everything = list(read_pgn_positions(path, text) if pgn else read_epd_positions(text))
-    starts = [(line, position) for line, position in everything if position is not None]
-    if not starts:
+    is_pgn = path.suffix.lower() == ".pgn" or text.lstrip().startswith("[")
+    numbered = list(read_pgn_positions(path, text) if is_pgn else read_epd_positions(text))
+    openings = [(line, position) for line, position in numbered if position is not None]
+    if not openings:
         raise DataError(path, "holds no positions")
-    lines, positions = zip(*starts, strict=True)
-    return Book(path, hashlib.sha256(content).hexdigest(), positions, lines, len(everything) - len(starts))
+    lines, positions = zip(*openings, strict=True)
+    return Book(path, hashlib.sha256(content).hexdigest(), positions, lines, len(numbered) - len(openings))
 
 
 def read_epd_positions(text: str) -> Iterator[tuple[int, str]]:
@@ -95,26 +95,29 @@ def parse_position(text: str) -> chess.Board:
 def read_pgn_positions(path: Path, text: str) -> Iterator[tuple[int, str | None]]:
     """Yields for each game of a PGN text the line in which it begins, and its last position as a FEN. The position is
     None for a game without moves that starts at the usual position. Raises DataError."""
-    for begin, lines in split_pgn_games(path, text):
-        game = chess.pgn.read_game(io.StringIO(_with_known_variant(path, begin, lines)), Visitor=_QuietBuilder)
+    for first_line, text_of_game in split_pgn_games(path, text):
+        pgn = _normalize_variant(path, first_line, text_of_game)
+        game = chess.pgn.read_game(io.StringIO(pgn), Visitor=_QuietBuilder)
         if game is None:
             continue
         if game.errors:
-            raise DataError(path, f"line {begin}: {game.errors[0]}")
+            raise DataError(path, f"line {first_line}: {game.errors[0]}")
         board = game.end().board()
-        yield begin, board.fen() if board.move_stack or "FEN" in game.headers else None
+        has_position = bool(board.move_stack) or "FEN" in game.headers
+        yield first_line, board.fen() if has_position else None
 
 
-def _with_known_variant(path: Path, begin: int, lines: str) -> str:
-    """Returns the text of a game with the name of its variant changed to one that python-chess knows, Standard or
+def _normalize_variant(path: Path, first_line: int, pgn: str) -> str:
+    """Returns the text of a game with the name of its variant changed to one that python-chess accepts, Standard or
     Chess960. Raises DataError for any other variant."""
-    found = _VARIANT.search(lines)
-    if found is None:
-        return lines
-    is_chess960 = _native.is_chess960(found[1])
+    tag = _VARIANT.search(pgn)
+    if tag is None:
+        return pgn
+    is_chess960 = _native.is_chess960(tag[1])
     if is_chess960 is None:
-        raise DataError(path, f"line {begin}: a game of {found[1]}, which is other chess")
-    return f"{lines[: found.start(1)]}{'Chess960' if is_chess960 else 'Standard'}{lines[found.end(1) :]}"
+        raise DataError(path, f"line {first_line}: a game of {tag[1]}, which is other chess")
+    variant = "Chess960" if is_chess960 else "Standard"
+    return f"{pgn[: tag.start(1)]}{variant}{pgn[tag.end(1) :]}"
 
 
 def split_pgn_games(path: Path, text: str) -> Iterator[tuple[int, str]]:
@@ -124,53 +127,68 @@ def split_pgn_games(path: Path, text: str) -> Iterator[tuple[int, str]]:
     In PGN itself empty lines have no meaning. A game ends before a tag, after its result, and before a move number 1
     that follows an empty line. Lines that begin with % or ; are ignored. Raises DataError for a comment without an end.
     """
-    begin, tags, moves = 0, list[str](), list[str]()
-    in_comment, blank, ended = 0, False, False  # in_comment: the line in which the open comment begins; 0: none
+    first_line, tags, moves = 0, list[str](), list[str]()
+    comment_line = 0  # line in which the open comment begins; 0: none is open
+    follows_blank_line = has_result = False
     text = text.rstrip("\x1a")  # the end of DOS's files
     for number, line in enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), start=1):
-        word = line.strip()
-        if in_comment:
-            played, is_open = _outside_comments(line, inside=True)
+        stripped = line.strip()
+        if comment_line:
+            move_text, is_open = _strip_comments(line, in_comment=True)
             moves.append(line)
-        elif not word or word.startswith(("%", ";")):
-            blank = blank or not word
+        elif not stripped:
+            follows_blank_line = True
+            continue
+        elif stripped.startswith(("%", ";")):
             continue
         else:
-            tag = word.startswith("[")
-            played, is_open = ("", False) if tag else _outside_comments(line, inside=False)
-            first = bool(played) and (ended or (blank and bool(_FIRST_MOVE.match(played))))
-            if moves and (tag or first):
-                yield begin, "\n".join([*tags, "", *moves])
-                tags, moves, ended = [], [], False
-            begin = begin if tags or moves else number
-            (tags if tag else moves).append(word)
-        in_comment = (in_comment or number) if is_open else 0
-        ended = played.endswith(_RESULTS) if played else ended
-        blank = False
-    if in_comment:
-        raise DataError(path, f"line {in_comment}: a comment has no end")
+            is_tag = stripped.startswith("[")
+            move_text, is_open = ("", False) if is_tag else _strip_comments(line, in_comment=False)
+            is_first_move = follows_blank_line and _FIRST_MOVE.match(move_text) is not None
+            begins_moves = move_text != "" and (has_result or is_first_move)
+            if moves and (is_tag or begins_moves):
+                yield first_line, "\n".join([*tags, "", *moves])
+                tags, moves, has_result = [], [], False
+            if not tags and not moves:
+                first_line = number
+            if is_tag:
+                tags.append(stripped)
+            else:
+                moves.append(stripped)
+        if not is_open:
+            comment_line = 0
+        elif not comment_line:
+            comment_line = number
+        if move_text:
+            has_result = move_text.endswith(_RESULTS)
+        follows_blank_line = False
+    if comment_line:
+        raise DataError(path, f"line {comment_line}: a comment has no end")
     if tags or moves:
-        yield begin, "\n".join([*tags, "", *moves])
+        yield first_line, "\n".join([*tags, "", *moves])
 
 
 _VARIANT = re.compile(r'^\[Variant\s+"(.*)"\s*\]\s*$', re.MULTILINE)
 _RESULTS = ("1-0", "0-1", "1/2-1/2", "*")
 _FIRST_MOVE = re.compile(r"1\s*\.(?!\s*\.)")
+_COMMENT_START = re.compile(r"([^{;]*)([{;]?)(.*)", re.DOTALL)  # text, the mark of a comment, the remaining line
 
 
-def _outside_comments(line: str, *, inside: bool) -> tuple[str, bool]:
-    """Returns the part of a line that is outside of comments, and whether a comment is open at the end of the line.
-    `inside` says that a comment is open at its beginning."""
-    outside = ""
+def _strip_comments(line: str, *, in_comment: bool) -> tuple[str, bool]:
+    """Removes the comments of a line: {...}, and ; up to its end. Returns the other text, and whether a comment is open
+    at the end of the line. `in_comment` says that one is open at its beginning."""
+    text = ""
     while line:
-        if inside:
-            _, end, line = line.partition("}")
-            inside = not end
-        else:
-            at = min((place for mark in "{;" if (place := line.find(mark)) >= 0), default=len(line))
-            outside += line[:at]
-            inside, line = line[at : at + 1] == "{", "" if line[at : at + 1] == ";" else line[at + 1 :]
-    return outside.strip(), inside
+        if in_comment:
+            _, brace, line = line.partition("}")
+            in_comment = not brace
+            continue
+        before, mark, line = _COMMENT_START.match(line).groups()  # type: ignore[union-attr] # matches any line
+        text += before
+        if mark == ";":
+            break
+        in_comment = mark == "{"
+    return text.strip(), in_comment
 
 
 class _QuietBuilder(chess.pgn.GameBuilder[chess.pgn.Game]):
@@ -187,8 +205,10 @@ def find_opening_problem(board: chess.Board, max_ply: int) -> str:
         chess960.chess960 = True
         if chess960.is_valid():
             return "a Chess960 position, where no game of chess begins; take it out of the book"
-        faults = [flag.name for flag in chess.Status if flag & board.status() and flag.name]
-        return f"no legal position: {', '.join(faults).lower().replace('_', ' ')}"
+        problems = [flag.name for flag in chess.Status if flag & board.status() and flag.name]
+        return f"no legal position: {', '.join(problems).lower().replace('_', ' ')}"
     if not any(board.generate_legal_moves()) or board.halfmove_clock >= 100 or board.is_insufficient_material():
         return "the game is over there"
-    return f"ply {board.ply()} is not below --max-ply {max_ply}" if board.ply() >= max_ply else ""
+    if board.ply() >= max_ply:
+        return f"ply {board.ply()} is not below --max-ply {max_ply}"
+    return ""

@@ -21,6 +21,7 @@ from loader.chess.engines.uci import (
     Option,
     format_setoption,
     internal_score,
+    parse_best_move,
     parse_complaint,
     parse_info,
     parse_option,
@@ -74,8 +75,8 @@ class Limits:
 
     def command(self) -> str:
         """Returns the UCI command `go` with these limits."""
-        given = (("depth", self.depth), ("nodes", self.nodes))
-        return " ".join(["go", *(f"{name} {value}" for name, value in given if value is not None)])
+        limits = (("depth", self.depth), ("nodes", self.nodes))
+        return " ".join(["go", *(f"{name} {value}" for name, value in limits if value is not None)])
 
 
 @dataclass(frozen=True)
@@ -123,30 +124,33 @@ class Engine:
     def new_game(self) -> None:
         """Tells the engine to forget its hash table and all else that it has learned, so that a game does not depend on
         earlier games."""
-        self._ready("ucinewgame")
+        self._send_and_wait("ucinewgame")
 
     def search(self, fen: str, moves: list[str], limits: Limits) -> Search:
         """Searches the position after `moves` from `fen`. Returns the best move, and the last exact score that the
         engine printed. The score is None if the engine printed none or only bounds."""
         played = f" moves {' '.join(moves)}" if moves else ""
         deadline = self._send(f"position fen {fen}{played}\n{limits.command()}")
-        reported: list[Info] = []
+        infos: list[Info] = []
         complaint = None
-        while not (line := self._process.receive(deadline, "bestmove")).startswith("bestmove"):
-            if (info := parse_info(line)) is not None:
-                reported.append(info)
-                if complaint is None and line.startswith("info string"):
-                    complaint = parse_complaint(line, self._settings.options)
-        scores = [info.score for info in reported if info.score is not None]
-        score = next((score for score in reversed(scores) if score.is_exact), None)
-        words = line.split()
-        move = words[1] if len(words) > 1 and words[1] not in ("(none)", "0000") else None
+        while True:
+            line = self._process.receive(deadline, "bestmove")
+            if line.startswith("bestmove"):
+                break
+            info = parse_info(line)
+            if info is None:
+                continue
+            infos.append(info)
+            if complaint is None and line.startswith("info string"):
+                complaint = parse_complaint(line, self._settings.options)
+        infos.reverse()  # the newest first
+        scores = [info.score for info in infos if info.score is not None and info.score.is_exact]
         units = self._settings.units_per_100cp
         return Search(
-            move,
-            None if score is None else internal_score(score.kind, score.value, units),
-            next((info.nodes for info in reversed(reported) if info.nodes is not None), None),
-            next((info.depth for info in reversed(reported) if info.depth is not None), None),
+            parse_best_move(line),
+            internal_score(scores[0].kind, scores[0].value, units) if scores else None,
+            next((info.nodes for info in infos if info.nodes is not None), None),
+            next((info.depth for info in infos if info.depth is not None), None),
             complaint,
         )
 
@@ -160,41 +164,48 @@ class Engine:
 
     def _exchange_uci(self) -> list[Option]:
         """Sends `uci`, and returns the options that the engine offers. Sets `name`."""
-        offered = []
-        deadline = self._send("uci")
-        while (line := self._process.receive(deadline, "uciok")) != "uciok":
+        options = []
+        for line in self._receive_until("uciok", self._send("uci")):
             option = parse_option(line)
             if option is not None:
-                offered.append(option)
+                options.append(option)
             elif line.startswith("id name "):
                 self.name = line.removeprefix("id name ").strip()
-        return offered
+        return options
 
     def _set_options(self, offered: list[Option]) -> None:
         """Sends the options of the settings, and defaults for others. Raises UsageError for an option that the engine
         does not have, EngineStartError if the engine complains of one."""
-        given = {name.lower() for name, _ in self._settings.options}
+        names = {name.lower() for name, _ in self._settings.options}
         lines = []
         for name, value in DEFAULTS.items():
-            with contextlib.suppress(ValueError):
-                lines += [format_setoption(offered, name, value)] if name.lower() not in given else []
+            if name.lower() not in names:
+                with contextlib.suppress(ValueError):  # the engine has no such option
+                    lines.append(format_setoption(offered, name, value))
         try:
-            lines += [format_setoption(offered, *each) for each in self._settings.options]
+            lines += [format_setoption(offered, name, value) for name, value in self._settings.options]
         except ValueError as error:
             raise UsageError(f"{self._settings.program}: {error}") from None
-        answers = self._ready("\n".join(lines) if lines else "")
+        answers = self._send_and_wait("\n".join(lines))
         complaints = [parse_complaint(answer, self._settings.options) for answer in answers]
-        if problems := [complaint for complaint in complaints if complaint is not None]:
+        problems = [complaint for complaint in complaints if complaint is not None]
+        if problems:
             raise EngineStartError(f"{self._settings.program}: complains of its options: {' '.join(problems)}")
 
-    def _ready(self, text: str) -> Sequence[str]:
-        """Sends lines, waits until the engine has processed them (`isready`), and returns the lines that the engine
+    def _send_and_wait(self, text: str) -> Sequence[str]:
+        """Sends lines, and waits until the engine has processed them (`isready`). Returns the lines that the engine
         prints until then."""
         deadline = self._send(f"{text}\nisready" if text else "isready")
-        answers = []
-        while (line := self._process.receive(deadline, "readyok")) != "readyok":
-            answers.append(line)
-        return answers
+        return self._receive_until("readyok", deadline)
+
+    def _receive_until(self, last: str, deadline: Deadline) -> Sequence[str]:
+        """Returns the lines that the engine prints before the line `last`."""
+        lines: list[str] = []
+        while True:
+            line = self._process.receive(deadline, last)
+            if line == last:
+                return lines
+            lines.append(line)
 
     def _send(self, text: str) -> Deadline:
         """Sends lines. Returns the deadline for the engine's answer."""

@@ -24,10 +24,10 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Attempt(Generic[T]):
-    """The result of a task, or the record that it failed TRIES times and was given up."""
+class TaskResult(Generic[T]):
+    """The result of a task, or the record that it failed TRIES times."""
 
-    value: T | None  # None: the task was given up
+    value: T | None  # None: the task has failed TRIES times
     faults: tuple[str, ...]  # one for each attempt that failed, after which the engine was started again
 
 
@@ -39,21 +39,21 @@ class RestartedEngines:
         self._stop = stop
         self._engines: list[Engine] = []
 
-    def attempt(self, do: Callable[..., T]) -> Attempt[T]:
-        """Calls `do` with the engines, at most TRIES times if it raises EngineError, each time with new engines.
+    def run(self, task: Callable[..., T]) -> TaskResult[T]:
+        """Calls `task` with the engines, at most TRIES times if it raises EngineError, each time with new engines.
         Returns its value and the faults. Raises EngineStartError, which is not the fault of a task."""
         faults: list[str] = []
         while len(faults) < TRIES:
             try:
                 for settings in self._settings[len(self._engines) :]:
                     self._engines.append(Engine(settings, self._stop))
-                return Attempt(do(*self._engines), tuple(faults))
+                return TaskResult(task(*self._engines), tuple(faults))
             except EngineStartError:
                 raise
             except EngineError as error:
                 faults.append(str(error))
                 self.close()
-        return Attempt(None, tuple(faults))
+        return TaskResult(None, tuple(faults))
 
     def close(self) -> None:
         """Ends all engines of the thread."""
@@ -65,18 +65,22 @@ class EnginePool(Generic[T]):
     """Threads that run tasks, each with an engine or several of its own. A context manager that ends all engines when
     it is left, whatever they are doing.
 
-    `do` runs the task with a given number. `option` is the name of the option for the number of threads, for an error
-    message.
+    `run_task` runs the task with a given number. `option` is the name of the option for the number of threads, for an
+    error message.
     """
 
     def __init__(
-        self, settings: Sequence[EngineSettings], threads: int, option: str, do: Callable[[RestartedEngines, int], T]
+        self,
+        settings: Sequence[EngineSettings],
+        threads: int,
+        option: str,
+        run_task: Callable[[RestartedEngines, int], T],
     ) -> None:
         """Prepares `threads` threads, each with one engine for each of `settings`. They start when the context is
         entered."""
         self._settings = settings
         self._option = option
-        self._do = do
+        self._run_task = run_task
         self._stop = os.eventfd(0, os.EFD_CLOEXEC)
         self._numbers: SimpleQueue[int | None] = SimpleQueue()
         self._results: SimpleQueue[tuple[int, T] | BaseException | None] = SimpleQueue()
@@ -87,14 +91,14 @@ class EnginePool(Generic[T]):
             try:
                 thread.start()
             except RuntimeError as error:
-                self._end()
+                self._stop_engines()
                 raise EngineStartError(f"{self._option} {len(self._threads)}: {error} after {number}") from None
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._end()
+        self._stop_engines()
 
     def wake(self) -> None:
         """Makes `results` call its `check` soon. Can be called from a signal handler."""
@@ -103,23 +107,24 @@ class EnginePool(Generic[T]):
     def results(self, first: int, check: Callable[[], None]) -> Iterator[tuple[int, T]]:
         """Yields number and result of task `first` and of all later tasks, in order and without end. Can be called
         once. `check` is called before each result and after `wake`, and ends the work by raising an exception."""
-        done: dict[int, T] = {}
-        for number in range(first, first + TASKS_PER_THREAD * len(self._threads)):
+        max_started = TASKS_PER_THREAD * len(self._threads)
+        finished: dict[int, T] = {}
+        for number in range(first, first + max_started):
             self._numbers.put(number)
         for number in itertools.count(first):
             check()
-            while number not in done:
+            while number not in finished:
                 match self._results.get():
                     case None:
                         check()
                     case BaseException() as error:
                         raise error
-                    case finished, result:
-                        done[finished] = result
-            yield number, done.pop(number)
-            self._numbers.put(number + TASKS_PER_THREAD * len(self._threads))
+                    case finished_number, result:
+                        finished[finished_number] = result
+            yield number, finished.pop(number)
+            self._numbers.put(number + max_started)
 
-    def _end(self) -> None:
+    def _stop_engines(self) -> None:
         """Stops all engines and waits for their threads."""
         os.eventfd_write(self._stop, 1)
         started = [thread for thread in self._threads if thread.ident is not None]
@@ -134,8 +139,8 @@ class EnginePool(Generic[T]):
         queue of results."""
         engines = RestartedEngines(self._settings, self._stop)
         try:
-            while (number := self._numbers.get()) is not None:
-                self._results.put((number, self._do(engines, number)))
+            for number in iter(self._numbers.get, None):
+                self._results.put((number, self._run_task(engines, number)))
         except StoppedError:
             pass
         except BaseException as error:
@@ -150,11 +155,11 @@ def check_engine(
     """Starts one engine and lets it search the start position, so that an unknown option or a missing network is
     reported once, before many engines are started. Warns through `notify` if the engine does not keep its search
     limits."""
-    asked = _trial_limits(limits)
+    trial_limits = _trial_limits(limits)
     try:
         with Engine(settings, interruption.descriptor) as engine:
             engine.new_game()
-            search = engine.search(START, [], asked)
+            search = engine.search(START, [], trial_limits)
             if search.complaint is not None:
                 raise EngineStartError(f"{settings.program}: complains of its options: {search.complaint}")
             if search.score is None:
@@ -162,7 +167,8 @@ def check_engine(
     except StoppedError:
         interruption.check()
         return
-    if problem := _limit_problem(asked, search):
+    problem = _find_limit_problem(trial_limits, search)
+    if problem:
         notify(f"warning: {settings.program}: {problem}: its scores and games are not those that the limit promises")
 
 
@@ -174,14 +180,14 @@ def _trial_limits(limits: Limits) -> Limits:
     )
 
 
-def _limit_problem(asked: Limits, search: Search) -> str | None:
+def _find_limit_problem(limits: Limits, search: Search) -> str | None:
     """Describes how a search of the start position missed its limit by more than a factor of two. Returns None if the
     search kept it, or if the engine does not report nodes or depth. If both limits are set, a short search is no
     problem, because either limit may end it."""
-    for name, limit, reported in (("nodes", asked.nodes, search.nodes), ("depth", asked.depth, search.depth)):
+    for name, limit, reported in (("nodes", limits.nodes, search.nodes), ("depth", limits.depth, search.depth)):
         if limit is None or reported is None:
             continue
-        is_too_short = 2 * reported < limit and None in (asked.nodes, asked.depth)
+        is_too_short = 2 * reported < limit and None in (limits.nodes, limits.depth)
         if is_too_short or reported > 2 * limit:
             return f"does not keep to `go {name} {limit}`: it reports {name} {reported}"
     return None

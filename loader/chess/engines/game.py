@@ -59,31 +59,38 @@ class PlayedPosition:
 def adjudicate(played: list[PlayedPosition], settings: GameSettings) -> int | None:
     """Ends a game early by its scores or its length. Returns the result for White (1, 0 or -1), or None if the game
     goes on."""
-    last = played[-1]
-    decisive = last_white_scores(played, settings.win_plies)
-    if decisive and min(decisive) >= settings.win_score:
+    ply = played[-1].ply
+    win_scores = last_white_scores(played, settings.win_plies)
+    if win_scores and min(win_scores) >= settings.win_score:
         return 1
-    if decisive and max(decisive) <= -settings.win_score:
+    if win_scores and max(win_scores) <= -settings.win_score:
         return -1
-    level = last_white_scores(played, settings.draw_plies)
-    drawn = bool(level) and max(map(abs, level)) <= settings.draw_score and last.ply >= settings.draw_from_ply
-    return 0 if drawn or last.ply >= settings.max_ply else None
+    draw_scores = last_white_scores(played, settings.draw_plies)
+    is_level = bool(draw_scores) and max(map(abs, draw_scores)) <= settings.draw_score
+    if is_level and ply >= settings.draw_from_ply:
+        return 0
+    return 0 if ply >= settings.max_ply else None
 
 
 def last_white_scores(played: list[PlayedPosition], plies: int) -> list[int]:
     """Returns the last `plies` scores of a game from White's point of view, without plies that have no score. Returns
     an empty list if there are fewer."""
-    scores = [one.score if one.white_to_move else -one.score for one in played if one.score is not None]
+    scores = []
+    for position in played:
+        if position.score is not None:
+            scores.append(position.score if position.white_to_move else -position.score)
     return scores[-plies:] if 0 < plies <= len(scores) else []
 
 
 def find_result_by_rules(board: chess.Board, seen: Counter[str]) -> int | None:
     """Returns the result for White (1, 0 or -1) if the game is over by the rules, else None. A position that occurred
     three times (`seen`) is a draw."""
-    if not any(board.generate_legal_moves()):
-        return 0 if not board.is_check() else (-1 if board.turn == chess.WHITE else 1)
-    drawn = board.halfmove_clock >= 100 or board.is_insufficient_material() or max(seen.values(), default=0) >= 3
-    return 0 if drawn else None
+    has_move = any(board.generate_legal_moves())
+    if not has_move and board.is_check():
+        return -1 if board.turn == chess.WHITE else 1
+    is_repeated = max(seen.values(), default=0) >= 3
+    is_draw = not has_move or is_repeated or board.halfmove_clock >= 100 or board.is_insufficient_material()
+    return 0 if is_draw else None
 
 
 def play_game(player: Player, settings: GameSettings, openings: Iterable[chess.Board]) -> list[Entry]:
@@ -93,16 +100,16 @@ def play_game(player: Player, settings: GameSettings, openings: Iterable[chess.B
     Raises EngineError, also if no opening is balanced and for an illegal move.
     """
     opening = find_balanced_opening(player, settings, openings)
-    played, result = play_to_end(player, player, settings, opening)
+    played, white_result = play_to_end(player, player, settings, opening)
     return [
         Entry(
-            one.fen,
-            one.move,
-            NO_SCORE if one.score is None else one.score,
-            one.ply,
-            result if one.white_to_move else -result,
+            position.fen,
+            position.move,
+            NO_SCORE if position.score is None else position.score,
+            position.ply,
+            white_result if position.white_to_move else -white_result,
         )
-        for one in played
+        for position in played
     ]
 
 
@@ -121,8 +128,8 @@ def play_to_end(
     white: Player, black: Player, settings: GameSettings, board: chess.Board
 ) -> tuple[list[PlayedPosition], int]:
     """Plays a new game from `board` to its end. Returns the recorded positions and the result for White."""
-    for each in (white, black):
-        each.new_game()
+    for player in (white, black):
+        player.new_game()
     start = format_fen(board)
     moves: list[str] = []
     played: list[PlayedPosition] = []
@@ -134,9 +141,9 @@ def play_to_end(
         if result is not None:
             return played, result
         player = white if board.turn == chess.WHITE else black
-        found = player.search(start, moves, settings.limits)
-        move = parse_legal_move(player, board, found.move)
-        played.append(PlayedPosition(fen, move.uci(), found.score, board.ply(), board.turn == chess.WHITE))
+        search = player.search(start, moves, settings.limits)
+        move = parse_legal_move(player, board, search.move)
+        played.append(PlayedPosition(fen, move.uci(), search.score, board.ply(), board.turn == chess.WHITE))
         result = adjudicate(played, settings)
         if result is not None:
             return played, result

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from loader import _native
 from loader.chess.engines.book import Book, read_book
-from loader.chess.engines.engine_pool import Attempt, EnginePool, check_engine
+from loader.chess.engines.engine_pool import EnginePool, RestartedEngines, TaskResult, check_engine
 from loader.chess.engines.game import play_game
 from loader.chess.engines.opening import Openings
 from loader.chess.engines.selfplay_settings import GenerateSettings
@@ -29,7 +29,7 @@ from loader.files.delivery import APPENDED_AT, deliver_appended, deliver_new, is
 from loader.files.interruption import Interruption, record_stop_signals
 from loader.files.work_file import WorkFile, has_unfinished_work
 
-Game = Attempt[list[Entry]]
+Game = TaskResult[list[Entry]]
 
 FAILURES = 5  # number of games dropped in a row that ends the command
 
@@ -64,7 +64,8 @@ def generate(settings: GenerateSettings, out: Path, report: ProgressReport) -> d
     book = None if settings.book is None else read_book(settings.book)
     if book is not None and book.empty:
         report.notify(f"{book.path}: left out, without a move: {book.empty:,} of its games")
-    start = {GAMES: 0, POSITIONS: 0, DROPPED: 0, AFTER: file_size(out) if settings.append else 0}
+    size_before = file_size(out) if settings.append else 0
+    start = {GAMES: 0, POSITIONS: 0, DROPPED: 0, AFTER: size_before}
     with WorkFile(out, settings.identity(book), start) as work:
         if is_delivered(work, partial(rechunk, work.part, settings.format)):
             work.remove()
@@ -120,10 +121,10 @@ def note_kept_games(settings: GenerateSettings, work: WorkFile) -> Iterator[None
         raise
 
 
-def openings(settings: GenerateSettings, book: Book | None, after: int) -> Openings:
-    """Returns the openings of the games. With --append the number of bytes that the file had is mixed into the seed, so
-    that the same command makes other games each time."""
-    seed = f"{settings.seed}+{after}" if after else f"{settings.seed}"
+def make_openings(settings: GenerateSettings, book: Book | None, size_before: int) -> Openings:
+    """Returns the openings of the games. With --append, `size_before`, the number of bytes that the file had, is mixed
+    into the seed, so that the same command makes other games each time."""
+    seed = f"{settings.seed}+{size_before}" if size_before else f"{settings.seed}"
     return Openings(seed, settings.random_plies, book, settings.variant)
 
 
@@ -135,15 +136,12 @@ def play(
     if work.state[POSITIONS] >= settings.positions:
         return
     check_engine(settings.engine, settings.game.limits, interruption, report.notify)
-    starts = openings(settings, book, work.state[AFTER])
-    with EnginePool(
-        [settings.engine],
-        settings.engines,
-        "--engines",
-        lambda engine, number: engine.attempt(
-            lambda each: play_game(each, settings.game, starts.openings_of_game(number))
-        ),
-    ) as pool:
+    openings = make_openings(settings, book, work.state[AFTER])
+
+    def run_task(engines: RestartedEngines, number: int) -> Game:
+        return engines.run(lambda engine: play_game(engine, settings.game, openings.openings_of_game(number)))
+
+    with EnginePool([settings.engine], settings.engines, "--engines", run_task) as pool:
         interruption.wake = pool.wake
         dropped: list[int] = []
         for number, game in pool.results(work.state[GAMES], interruption.check):
@@ -152,7 +150,7 @@ def play(
                 dropped.append(number)
                 refuse_failures(dropped, game)
                 continue
-            record(work, number, game.value, dropped, settings)
+            commit_game(work, number, game.value, dropped, settings)
             dropped = []
             report.progress(work.state[POSITIONS], f"{work.state[GAMES]:,} games")
             if work.state[POSITIONS] >= settings.positions:
@@ -160,7 +158,7 @@ def play(
     work.sync()
 
 
-def record(work: WorkFile, number: int, game: list[Entry], dropped: list[int], settings: GenerateSettings) -> None:
+def commit_game(work: WorkFile, number: int, game: list[Entry], dropped: list[int], settings: GenerateSettings) -> None:
     """Commits a game to the work file, with the numbers of the games that were dropped before it. The last game is cut
     to the number of positions that is missing."""
     entries = game[: settings.positions - work.state[POSITIONS]]
@@ -193,13 +191,13 @@ def refuse_failures(dropped: list[int], last: Game) -> None:
 def deliver(settings: GenerateSettings, work: WorkFile, interruption: Interruption) -> None:
     """Writes the games of the work file to a new output, or appends them to the existing one."""
 
-    def blocks() -> Iterator[bytes]:
+    def read_blocks() -> Iterator[bytes]:
         for block in rechunk(work.part, settings.format):
             interruption.check()
             yield block
 
     if settings.append and os.path.lexists(work.path):
         refuse_output(settings, work)
-        deliver_appended(work, blocks)
+        deliver_appended(work, read_blocks)
     else:
-        deliver_new(work, blocks)
+        deliver_new(work, read_blocks)

@@ -11,14 +11,14 @@ from statistics import NormalDist
 
 from loader.chess.engines.book import read_book
 from loader.chess.engines.engine import Engine, EngineSettings
-from loader.chess.engines.engine_pool import EnginePool, check_engine
+from loader.chess.engines.engine_pool import EnginePool, RestartedEngines, TaskResult, check_engine
 from loader.chess.engines.game import GameSettings, find_balanced_opening, play_to_end
 from loader.chess.engines.opening import Openings
 from loader.chess.engines.sprt import Sprt
 from loader.errors import EngineError, UsageError
 from loader.files.interruption import record_stop_signals
 
-_SURE = NormalDist().inv_cdf(0.975)  # half the width of the 95 % interval, in standard deviations
+_CONFIDENCE_DEVIATIONS = NormalDist().inv_cdf(0.975)  # half the width of the 95 % interval, in standard deviations
 
 
 @dataclass(frozen=True)
@@ -44,13 +44,13 @@ class MatchScore:
     losses: int = 0
     pairs: tuple[int, ...] = (0, 0, 0, 0, 0)  # number of pairs with 0, 1/2, 1, 3/2 and 2 points
 
-    def after(self, results: Sequence[int]) -> MatchScore:
-        """Returns the standing after one more pair of games, given their results: 1, 0 or -1 each."""
+    def add_pair(self, results: Sequence[int]) -> MatchScore:
+        """Returns the score after one more pair of games, given their results: 1, 0 or -1 each."""
         pairs = list(self.pairs)
         pairs[sum(results) + 2] += 1
-        counts = (results.count(result) for result in (1, 0, -1))
-        wins, draws, losses = (a + b for a, b in zip((self.wins, self.draws, self.losses), counts, strict=True))
-        return MatchScore(wins, draws, losses, tuple(pairs))
+        return MatchScore(
+            self.wins + results.count(1), self.draws + results.count(0), self.losses + results.count(-1), tuple(pairs)
+        )
 
     @property
     def games(self) -> int:
@@ -66,9 +66,9 @@ class MatchScore:
     def error(self) -> float:
         """Returns the standard deviation of the score, computed from pairs, because the two games of an opening depend
         on each other. It is 0 if all pairs ended alike, and then says nothing."""
-        number = sum(self.pairs)
+        num_pairs = sum(self.pairs)
         squares = sum(count * (points / 4 - self.score) ** 2 for points, count in enumerate(self.pairs))
-        return math.sqrt(squares) / number
+        return math.sqrt(squares) / num_pairs
 
     @property
     def elo(self) -> float:
@@ -78,8 +78,8 @@ class MatchScore:
     @property
     def elo_error(self) -> float:
         """Returns half the width of the 95 % interval of the Elo difference."""
-        reach = _SURE * self.error
-        return (self._elo_of(self.score + reach) - self._elo_of(self.score - reach)) / 2
+        half_width = _CONFIDENCE_DEVIATIONS * self.error
+        return (self._elo_of(self.score + half_width) - self._elo_of(self.score - half_width)) / 2
 
     @property
     def superiority(self) -> float:
@@ -91,13 +91,13 @@ class MatchScore:
     def _elo_of(self, score: float) -> float:
         """Returns the Elo difference for which this score is expected. A score of 0 or 1 is moved by a quarter of a
         point, so that the difference stays finite."""
-        least = 0.25 / self.games
-        kept = min(max(score, least), 1 - least)
-        return 400 * math.log10(kept / (1 - kept))
+        min_score = 0.25 / self.games
+        limited = min(max(score, min_score), 1 - min_score)
+        return 400 * math.log10(limited / (1 - limited))
 
 
 def match(settings: MatchSettings, notify: Callable[[str], object]) -> Iterator[MatchScore]:
-    """Plays a match, and yields the standing after each pair of games, in the order of the openings. So a sequential
+    """Plays a match, and yields the score after each pair of games, in the order of the openings. So a sequential
     test ends the match after the same pair, whichever games finish first.
 
     Reports an engine that was started again to `notify`. Raises EngineError if an engine can't be used, or fails twice
@@ -114,31 +114,28 @@ def match(settings: MatchSettings, notify: Callable[[str], object]) -> Iterator[
             )
     openings = Openings(f"{settings.seed}", settings.random_plies, book)
 
-    def pair(number: int) -> Callable[[Engine, Engine], list[int]]:
-        def play(first: Engine, second: Engine) -> list[int]:
-            opening = find_balanced_opening(first, settings.game, openings.openings_of_game(number))
-            _, as_white = play_to_end(first, second, settings.game, opening.copy())
-            _, as_black = play_to_end(second, first, settings.game, opening.copy())
-            return [as_white, -as_black]
+    def play_pair(first: Engine, second: Engine, number: int) -> list[int]:
+        opening = find_balanced_opening(first, settings.game, openings.openings_of_game(number))
+        _, result_as_white = play_to_end(first, second, settings.game, opening.copy())
+        _, white_result = play_to_end(second, first, settings.game, opening.copy())
+        return [result_as_white, -white_result]
 
-        return play
+    def run_task(engines: RestartedEngines, number: int) -> TaskResult[list[int]]:
+        return engines.run(lambda first, second: play_pair(first, second, number))
 
     with record_stop_signals() as interruption:
         for engine in settings.engines:
             check_engine(engine, settings.game.limits, interruption, notify)
-        standing = MatchScore()
-        with EnginePool(
-            settings.engines, settings.threads, "--threads", lambda engines, n: engines.attempt(pair(n))
-        ) as pool:
+        score = MatchScore()
+        with EnginePool(settings.engines, settings.threads, "--threads", run_task) as pool:
             interruption.wake = pool.wake
-            for number, played in pool.results(0, interruption.check):
-                for fault in played.faults:
+            for number, pair in pool.results(0, interruption.check):
+                for fault in pair.faults:
                     notify(f"games {2 * number + 1} and {2 * number + 2}: {fault}; the engines are started again")
-                if played.value is None:
-                    raise EngineError(f"these games failed twice, at last with: {played.faults[-1]}")
-                standing = standing.after(played.value)
-                yield standing
-                if number + 1 == settings.pairs or (
-                    settings.sprt and settings.sprt.accepted_hypothesis(standing.pairs)
-                ):
+                if pair.value is None:
+                    raise EngineError(f"these games failed twice, at last with: {pair.faults[-1]}")
+                score = score.add_pair(pair.value)
+                yield score
+                is_decided = settings.sprt is not None and settings.sprt.accepted_hypothesis(score.pairs) is not None
+                if is_decided or number + 1 == settings.pairs:
                     return

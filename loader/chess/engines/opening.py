@@ -41,7 +41,7 @@ class Openings:
 
     @cached_property
     def order(self) -> Sequence[int]:
-        """Returns the numbers of the book's positions in the order in which games use them, empty without a book."""
+        """Returns the indices of the book's positions in the order in which games use them, empty without a book."""
         return () if self.book is None else self.book.order(self.seed)
 
     def openings_of_game(self, number: int) -> Iterator[chess.Board]:
@@ -62,8 +62,8 @@ class Openings:
         first attempt takes the book's position whose turn it is, later ones a random position."""
         if self.book is None:
             return start_position(self.variant, rng)
-        at = number % len(self.order) if attempt == 0 else rng.randrange(len(self.order))
-        return self.book.board(self.order[at], chess960=self.variant.shows_rooks)
+        turn = number % len(self.order) if attempt == 0 else rng.randrange(len(self.order))
+        return self.book.board(self.order[turn], chess960=self.variant.shows_rooks)
 
 
 def start_position(variant: Variant, rng: random.Random) -> chess.Board:

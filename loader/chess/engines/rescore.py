@@ -85,13 +85,13 @@ def prepare(
 def rescore(
     settings: RescoreSettings,
     sources: Sequence[SourceFile],
-    whole: int,
+    num_positions: int,
     target: Target,
     out: Path,
     report: ProgressReport,
 ) -> dict[str, Any]:
-    """Searches all positions and writes `out`, or continues an interrupted work. `whole` is the number of positions,
-    from `prepare`. Returns the last state of the work, a dict with the keys defined in this module (POSITIONS,
+    """Searches all positions and writes `out`, or continues an interrupted work. `num_positions` is that of
+    `prepare`. Returns the last state of the work, a dict with the keys defined in this module (POSITIONS,
     UNSCORED, ...).
 
     Scores are kept in the work file after an error. Raises UsageError if `out` exists or its work file can't be
@@ -100,56 +100,58 @@ def rescore(
     files = content_digest([source.data_file for source in sources if source.data_file is not None])
     with WorkFile(out, settings.identity(target), {FILES: files, BEFORE: 0, POSITIONS: 0}) as work:
 
-        def blocks() -> Iterator[bytes]:
+        def write_blocks() -> Iterator[bytes]:
             scores = np.array(_records(work)["score"])
             for block in packed(write_rescored(sources, target.format, scores, drop=settings.drop_unscored), target):
                 interruption.check()
                 yield block
 
         with record_stop_signals() as interruption, _note_kept_scores(work):
-            same = work.state[FILES] == files
-            if work.done or (same and is_delivered(work, blocks)):
+            is_unchanged = work.state[FILES] == files
+            if work.done or (is_unchanged and is_delivered(work, write_blocks)):
                 work.remove()
-                if same:
+                if is_unchanged:
                     return work.state
             check_output(out, 0)
-            if not same:
+            if not is_unchanged:
                 report.notify(f"{work.part}: the files have changed; scores of positions that they still have are kept")
                 before = work.state[BEFORE] + work.state[POSITIONS]
-                work.commit(b"", {FILES: files, BEFORE: before, POSITIONS: 0, ALL: whole})
-            _score(settings, sources, whole, work, report, interruption)
+                work.commit(b"", {FILES: files, BEFORE: before, POSITIONS: 0, ALL: num_positions})
+            _score(settings, sources, num_positions, work, report, interruption)
             _list_unscored(sources, work, report)
-            deliver_new(work, blocks)
+            deliver_new(work, write_blocks)
     return work.state
 
 
 def _score(
     settings: RescoreSettings,
     sources: Sequence[SourceFile],
-    whole: int,
+    num_positions: int,
     work: WorkFile,
     report: ProgressReport,
     interruption: Interruption,
 ) -> None:
     """Searches positions until the work file has all scores, and reports progress."""
-    begin = work.state[POSITIONS]
-    report.progress(begin)
-    if begin == whole:
+    first = work.state[POSITIONS]
+    report.progress(first)
+    if first == num_positions:
         return
-    tasks = TaskReader(sources, begin, settings.positions_of_a_task)
-    known = ScoreTable(_all_records(work)[: work.state[BEFORE]])
+    tasks = TaskReader(sources, first, settings.positions_of_a_task)
+    earlier_scores = ScoreTable(_all_records(work)[: work.state[BEFORE]])
 
-    def search(engine: RestartedEngines, number: int) -> tuple[Records, list[str]]:
+    def search(engines: RestartedEngines, number: int) -> tuple[Records, list[str]]:
         faults: list[str] = []
-        found = []
+        records = []
         for entry in tasks.entries(number):
-            position, score = 0, NO_SCORE
-            if entry.score != NO_SCORE:
-                position = hash_position(entry)
-                earlier = known.get(position)
-                score = _score_of(engine, settings, entry.fen, faults) if earlier is None else earlier
-            found.append((position, score))
-        return np.array(found, RECORD), faults
+            if entry.score == NO_SCORE:
+                records.append((0, NO_SCORE))
+                continue
+            position = hash_position(entry)
+            score = earlier_scores.get(position)
+            if score is None:
+                score = _search_score(engines, settings, entry.fen, faults)
+            records.append((position, score))
+        return np.array(records, RECORD), faults
 
     with EnginePool([settings.engine], settings.engines, "--threads", search) as pool:
         interruption.wake = pool.wake
@@ -158,29 +160,29 @@ def _score(
                 report.notify(fault)
             tasks.forget(number)
             done = work.state[POSITIONS] + len(records)
-            work.commit(records.tobytes(), {**work.state, POSITIONS: done, ALL: whole})
+            work.commit(records.tobytes(), {**work.state, POSITIONS: done, ALL: num_positions})
             report.progress(done)
-            if done == whole:
+            if done == num_positions:
                 break
     work.sync()
 
 
-def _score_of(engine: RestartedEngines, settings: RescoreSettings, fen: str, faults: list[str]) -> int:
+def _search_score(engines: RestartedEngines, settings: RescoreSettings, fen: str, faults: list[str]) -> int:
     """Searches a position. Returns its score, or SILENT or FAILED if it has none. Adds failures of the engine to
     `faults`. Raises EngineError if the engine fails at the start position, too."""
 
-    def search(each: Engine, fen: str) -> int:
-        each.new_game()
-        score = each.search(fen, [], settings.limits).score
+    def search(engine: Engine, fen: str) -> int:
+        engine.new_game()
+        score = engine.search(fen, [], settings.limits).score
         return SILENT if score is None else score
 
-    attempt = engine.attempt(lambda each: search(each, fen))
-    faults.extend(f"{fault}; position {fen}; the engine is started again" for fault in attempt.faults)
-    if attempt.value is not None:
-        return attempt.value
-    elsewhere = engine.attempt(lambda each: search(each, START))
-    if elsewhere.value is None:
-        raise EngineError(f"an engine fails at the start position, too: {elsewhere.faults[-1]}; before at {fen}")
+    result = engines.run(lambda engine: search(engine, fen))
+    faults.extend(f"{fault}; position {fen}; the engine is started again" for fault in result.faults)
+    if result.value is not None:
+        return result.value
+    check = engines.run(lambda engine: search(engine, START))
+    if check.value is None:
+        raise EngineError(f"an engine fails at the start position, too: {check.faults[-1]}; before at {fen}")
     return FAILED
 
 
@@ -188,13 +190,14 @@ def _list_unscored(sources: Sequence[SourceFile], work: WorkFile, report: Progre
     """Reports positions for which the engine gave no score, the first 20 with their place in the files, and stores
     their number in the work's state."""
     scores = _records(work)["score"]
-    numbers = np.flatnonzero(scores > NO_SCORE)
-    work.state[UNSCORED] = len(numbers)
-    for number, place in zip(numbers, find_places(sources, numbers[:LISTED].tolist()), strict=False):
-        why = "the engine failed twice" if scores[number] == FAILED else "the engine printed no exact one"
-        report.notify(f"no score: {why}: {place}")
-    if len(numbers) > LISTED:
-        report.notify(f"no score: and {len(numbers) - LISTED:,} more")
+    unscored = np.flatnonzero(scores > NO_SCORE)
+    work.state[UNSCORED] = len(unscored)
+    listed = unscored[:LISTED].tolist()
+    for index, place in zip(listed, find_places(sources, listed), strict=False):
+        reason = "the engine failed twice" if scores[index] == FAILED else "the engine printed no exact one"
+        report.notify(f"no score: {reason}: {place}")
+    if len(unscored) > LISTED:
+        report.notify(f"no score: and {len(unscored) - LISTED:,} more")
 
 
 def _all_records(work: WorkFile) -> Records:
@@ -215,7 +218,8 @@ def _note_kept_scores(work: WorkFile) -> Iterator[None]:
     try:
         yield
     except (EngineError, InterruptedBySignalError, OSError) as error:
-        if done := work.state[POSITIONS]:
+        done = work.state[POSITIONS]
+        if done:
             error.add_note(
                 f"{done:,} of {work.state[ALL]:,} positions have their scores in {work.part}; the same command goes on"
             )

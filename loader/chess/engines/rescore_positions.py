@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loader import _native
-from loader.chess.positions.entry import NO_SCORE, Entry, entry_of
+from loader.chess.positions.entry import NO_SCORE, Entry, parse_entry
 from loader.chess.positions.format import PositionFormat
 from loader.chess.positions.input import SourceFile, converts_by_chunk
 from loader.formats.format import OnProgress
@@ -40,17 +40,18 @@ class ScoreTable:
 
     def get(self, position: int) -> int | None:
         """Returns the score of a position, given its hash, or None if it was not searched."""
-        at = int(np.searchsorted(self._positions, np.uint64(position)))
-        is_known = at < len(self._positions) and self._positions[at] == position
-        return int(self._scores[at]) if is_known else None
+        index = int(np.searchsorted(self._positions, np.uint64(position)))
+        if index == len(self._positions) or self._positions[index] != position:
+            return None
+        return int(self._scores[index])
 
 
 class TaskReader:
-    """The entries after the first `begin` of all files, in tasks of `size` entries that are numbered from 0. Several
-    threads can use it."""
+    """Reads the entries of all files from number `first` on, in tasks of `size` entries that are numbered from 0.
+    Several threads can use it."""
 
-    def __init__(self, sources: Sequence[SourceFile], begin: int, size: int) -> None:
-        self._entries = entries_from(sources, begin)
+    def __init__(self, sources: Sequence[SourceFile], first: int, size: int) -> None:
+        self._entries = read_entries_from(sources, first)
         self._size = size
         self._lock = threading.Lock()
         self._read: dict[int, list[Entry]] = {}
@@ -70,49 +71,49 @@ class TaskReader:
             del self._read[number]
 
 
-def entries_from(sources: Sequence[SourceFile], begin: int) -> Iterator[Entry]:
-    """Yields the entries of all files after the first `begin`. Raises DataError at damage."""
+def read_entries_from(sources: Sequence[SourceFile], first: int) -> Iterator[Entry]:
+    """Yields the entries of all files from number `first` on. Raises DataError at damage."""
+    num_skipped = first
     for source in sources:
         for chunk in range(source.num_chunks):
-            if begin and (count := source.count(chunk)) <= begin:
-                begin -= count
-                continue
-            for entry in source.entries(chunk):
-                if begin:
-                    begin -= 1
-                else:
-                    yield entry
+            if num_skipped:
+                count = source.count(chunk)
+                if count <= num_skipped:
+                    num_skipped -= count
+                    continue
+            yield from islice(source.entries(chunk), num_skipped, None)
+            num_skipped = 0
         source.check_end()
 
 
 def count_storable(sources: Sequence[SourceFile], target: PositionFormat) -> Iterator[tuple[int, int]]:
-    """Yields after every chunk the number of entries and bytes so far.
+    """Counts the entries that the target can store. Yields after every chunk the number of entries and bytes so far.
 
     Raises DataError at damage, and for an entry that the target can't store, so that the error comes before all
     positions are searched.
     """
     writer = target.make_writer()
-    before = 0
+    bytes_of_done_files = 0
     for source in sources:
         for chunk in range(source.num_chunks):
             source.copy_to(chunk, writer)
             writer.take()
-            yield writer.entries, before + source.offset(chunk + 1)
+            yield writer.entries, bytes_of_done_files + source.offset(chunk + 1)
         source.check_end()
-        before += source.size
+        bytes_of_done_files += source.size
 
 
 def count_positions(
     sources: Sequence[SourceFile], target: PositionFormat, check: Callable[[], object], progress: OnProgress | None
 ) -> int:
     """Returns the number of positions in the files. Calls `check` after every chunk. Raises as `count_storable`."""
-    size, counted = sum(source.size for source in sources), 0
-    for positions, done in count_storable(sources, target):
+    num_bytes, num_positions = sum(source.size for source in sources), 0
+    for counted, done in count_storable(sources, target):
+        num_positions = counted
         check()
-        counted = positions
         if progress is not None:
-            progress(done, size)
-    return counted
+            progress(done, num_bytes)
+    return num_positions
 
 
 def write_rescored(
@@ -121,13 +122,13 @@ def write_rescored(
     """Yields the files' entries as bytes of the target format, with the scores of `scores` in their order. With `drop`,
     entries without a score from the engine are left out. Raises DataError."""
     writer = target.make_writer()
-    scored = scores <= NO_SCORE
-    chosen: Any = scored.view(np.uint8)
-    kept = _native.ChosenWriter(writer, chosen) if drop else writer
-    with_scores = _native.RescoringWriter(kept, np.where(scored, scores, np.int16(NO_SCORE)))
+    has_score = scores <= NO_SCORE
+    flags: Any = has_score.view(np.uint8)
+    scored_writer = _native.ChosenWriter(writer, flags) if drop else writer
+    rescoring_writer = _native.RescoringWriter(scored_writer, np.where(has_score, scores, np.int16(NO_SCORE)))
     for source in sources:
         for chunk in range(source.num_chunks):
-            source.copy_to(chunk, with_scores)
+            source.copy_to(chunk, rescoring_writer)
             if converts_by_chunk(source.format, target) and target.chunk_header is None:
                 writer.finish()
             yield writer.take()
@@ -136,33 +137,39 @@ def write_rescored(
     yield writer.take()
 
 
-def find_places(sources: Sequence[SourceFile], numbers: Sequence[int]) -> Iterator[str]:
-    """Yields a description of each entry in `numbers` (ascending): file, line or position, and FEN. Raises
-    DataError."""
-    before = 0
-    wanted = list(reversed(numbers))
+def find_places(sources: Sequence[SourceFile], indices: Sequence[int]) -> Iterator[str]:
+    """Yields a description of each entry in `indices` (ascending, over all files): file, line or position, and FEN.
+    Raises DataError."""
+    remaining = list(reversed(indices))
+    first_of_file = 0
     for source in sources:
+        first_of_chunk = first_of_file
+        lines_before_chunk = 0
         has_lines = source.format.codec.unit == "line"
-        first = lines = 0  # entries and lines of the file before the chunk
         for chunk in range(source.num_chunks):
-            if not wanted:
+            if not remaining:
                 return
-            count = source.count(chunk)
-            if not has_lines and wanted[-1] >= before + first + count:
-                first += count
-                continue
-            walk = _native.ChunkWalk(source.opened, chunk) if has_lines else None
-            entries = source.entries(chunk) if walk is None else _each(walk)
-            for number, entry in enumerate(entries):
-                if wanted and wanted[-1] == before + first + number:
-                    wanted.pop()
-                    where = f"position {first + number + 1}" if walk is None else f"line {lines + walk.units}"
-                    yield f"{source.path}: {where}: {entry.fen}"
-            first, lines = first + count, lines + (0 if walk is None else walk.units)
-        before += first
+            first_of_next_chunk = first_of_chunk + source.count(chunk)
+            if has_lines:
+                walk = _native.ChunkWalk(source.opened, chunk)
+                for index, entry in enumerate(_read_one_by_one(walk), first_of_chunk):
+                    if remaining and remaining[-1] == index:
+                        remaining.pop()
+                        yield f"{source.path}: line {lines_before_chunk + walk.units}: {entry.fen}"
+                lines_before_chunk += walk.units
+            elif remaining[-1] < first_of_next_chunk:
+                for index, entry in enumerate(source.entries(chunk), first_of_chunk):
+                    if remaining and remaining[-1] == index:
+                        remaining.pop()
+                        yield f"{source.path}: position {index - first_of_file + 1}: {entry.fen}"
+            first_of_chunk = first_of_next_chunk
+        first_of_file = first_of_chunk
 
 
-def _each(walk: _native.ChunkWalk) -> Iterator[Entry]:
-    """Yields entries one at a time, so that `walk.units` is the number of the line of each."""
-    while line := walk.lines(1):
-        yield entry_of(line.decode().rstrip("\n"))
+def _read_one_by_one(walk: _native.ChunkWalk) -> Iterator[Entry]:
+    """Yields the entries of a chunk, each read when it is requested, so that `walk.units` is the number of its line."""
+    while True:
+        line = walk.lines(1)
+        if not line:
+            return
+        yield parse_entry(line.decode().rstrip("\n"))

@@ -13,7 +13,7 @@ from loader.files.journal import Settings
 from loader.files.part import read_part
 
 VERSION = 3  # incremented when a change of the code makes other scores with the same settings
-_PER_TASK = 100_000  # nodes that are searched for a task, about
+_NODES_PER_TASK = 100_000  # nodes that are searched for a task, about
 _MAX_POSITIONS = 64  # positions of a task at most
 _READ_NBYTES = 1 << 24  # bytes of a file that are read at once
 
@@ -31,7 +31,8 @@ class RescoreSettings:
     def positions_of_a_task(self) -> int:
         """Returns the number of positions that an engine gets at once. It changes no score, only how much work a crash
         of the command may lose."""
-        return max(1, min(_MAX_POSITIONS, _PER_TASK // (self.limits.nodes or _PER_TASK // 16)))
+        nodes = self.limits.nodes or _NODES_PER_TASK // 16  # limited by depth alone: a guess
+        return max(1, min(_MAX_POSITIONS, _NODES_PER_TASK // nodes))
 
     def identity(self, target: Target) -> Settings:
         """Returns all settings on which a score depends, by the names of the options. The number of engines is not
@@ -47,10 +48,11 @@ class RescoreSettings:
 
 def content_digest(files: Sequence[DataFile]) -> str:
     """Returns a SHA-256 digest of the content of all files. Raises DataChangedError, OSError."""
-    whole = hashlib.sha256()
+    digest = hashlib.sha256()
     for file in files:
-        one = hashlib.sha256()
+        digest_of_file = hashlib.sha256()
         for begin in range(0, file.size, _READ_NBYTES):
-            one.update(read_part(file, begin, min(begin + _READ_NBYTES, file.size), may_grow=False))
-        whole.update(one.digest())
-    return whole.hexdigest()
+            end = min(begin + _READ_NBYTES, file.size)
+            digest_of_file.update(read_part(file, begin, end, may_grow=False))
+        digest.update(digest_of_file.digest())
+    return digest.hexdigest()

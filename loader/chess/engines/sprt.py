@@ -36,8 +36,9 @@ class Sprt:
         if not any(pairs):
             return 0.0
         counts = [count or _NEVER_SEEN for count in pairs]
-        under0, under1 = (_divisors(counts, 1 / (1 + 10 ** (-elo / 400))) for elo in (self.elo0, self.elo1))
-        return sum(count * math.log(one / other) for count, one, other in zip(counts, under0, under1, strict=True))
+        divisors0 = _divisors(counts, _expected_score(self.elo0))
+        divisors1 = _divisors(counts, _expected_score(self.elo1))
+        return sum(count * math.log(d0 / d1) for count, d0, d1 in zip(counts, divisors0, divisors1, strict=True))
 
     def accepted_hypothesis(self, pairs: Sequence[int]) -> Literal["H0", "H1"] | None:
         """Returns the hypothesis that the test accepts after these pairs, "H0" or "H1", or None if more games are
@@ -46,6 +47,11 @@ class Sprt:
         if llr <= LOWER:
             return "H0"
         return "H1" if llr >= UPPER else None
+
+
+def _expected_score(elo: float) -> float:
+    """Returns the score, 0 to 1, that is expected of the engine that is `elo` stronger (logistic Elo)."""
+    return 1 / (1 + 10 ** (-elo / 400))
 
 
 def _divisors(counts: Sequence[float], score: float) -> list[float]:
@@ -61,8 +67,12 @@ def _divisors(counts: Sequence[float], score: float) -> list[float]:
         middle = (low + high) / 2
         divisors = [1 + middle * offset for offset in offsets]
         if min(divisors) > 0:
-            error = sum(count * offset / by for count, offset, by in zip(counts, offsets, divisors, strict=True))
+            terms = zip(counts, offsets, divisors, strict=True)
+            error = sum(count * offset / divisor for count, offset, divisor in terms)
         else:  # rounding has put the point on the wrong side of a pole
             error = -middle
-        low, high = (middle, high) if error > 0 else (low, middle)
+        if error > 0:
+            low = middle
+        else:
+            high = middle
     return [1 + high * offset for offset in offsets]

@@ -58,12 +58,15 @@ def format_setoption(offered: Sequence[Option], name: str, value: str) -> str:
     if option is None:
         names = ", ".join(sorted(option.name for option in offered)) or "none"
         raise ValueError(f"there is no option {name}; there are: {names}")
-    if fault := _fault(option, value):
-        raise ValueError(f"option {option.name}: {fault}")
-    return f"setoption name {option.name}" + ("" if option.kind == "button" else f" value {value}")
+    problem = _find_value_problem(option, value)
+    if problem:
+        raise ValueError(f"option {option.name}: {problem}")
+    if option.kind == "button":
+        return f"setoption name {option.name}"
+    return f"setoption name {option.name} value {value}"
 
 
-def _fault(option: Option, value: str) -> str:
+def _find_value_problem(option: Option, value: str) -> str:
     """Returns the reason why an option can't have a value, or an empty text if it can."""
     match option.kind:
         case "check" if value.lower() not in ("true", "false"):
@@ -74,21 +77,25 @@ def _fault(option: Option, value: str) -> str:
             return f"a button takes no value, such as {value!r}"
         case "spin":
             low, high = option.minimum, option.maximum
-            number = int(value) if re.fullmatch(r"-?\d{1,18}", value) else None
-            if number is None or (low is not None and number < low) or (high is not None and number > high):
-                return f"a number from {low} to {high}, not {value!r}"
+            problem = f"a number from {low} to {high}, not {value!r}"
+            if not re.fullmatch(r"-?\d{1,18}", value):
+                return problem
+            number = int(value)
+            if (low is not None and number < low) or (high is not None and number > high):
+                return problem
     return ""
 
 
 def internal_score(kind: str, value: int, units_per_100cp: int) -> int:
     """Converts a UCI score to internal units. Centipawns are scaled and rounded. A mate becomes 32000 minus the plies
     to it, negative for the side that is mated."""
+    if kind == "mate" and value > 0:
+        return MATE - min(2 * value - 1, MATES - 1)
     if kind == "mate":
-        plies = min(2 * value - 1 if value > 0 else -2 * value, MATES - 1)
-        return MATE - plies if value > 0 else -MATE + plies
-    scaled = (2 * abs(value) * units_per_100cp + 100) // 200
-    limit = MATE - MATES
-    return min(scaled, limit) if value >= 0 else -min(scaled, limit)
+        return -MATE + min(-2 * value, MATES - 1)
+    rounded = (2 * abs(value) * units_per_100cp + 100) // 200
+    limited = min(rounded, MATE - MATES)
+    return limited if value >= 0 else -limited
 
 
 @dataclass(frozen=True)
@@ -102,7 +109,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Info:
-    """The facts in one line `info ...` of a search. None: the line does not contain the fact."""
+    """The values in one line `info ...` of a search. None: the line does not have the value."""
 
     score: Score | None = None  # of the best move only
     nodes: int | None = None
@@ -120,9 +127,18 @@ def parse_info(line: str) -> Info | None:
     words = line.split()
     if words[0] != "info":
         return None
-    values = _values_by_key(words[1:])
-    score = _score_of(values) if values.get("multipv", ["1"])[:1] == ["1"] else None
-    return Info(score, _number_of(values, "nodes"), _number_of(values, "depth"))
+    values = _split_by_key(words[1:])
+    is_best_line = values.get("multipv", ["1"])[:1] == ["1"]
+    score = _parse_score(values) if is_best_line else None
+    return Info(score, _parse_number(values, "nodes"), _parse_number(values, "depth"))
+
+
+def parse_best_move(line: str) -> str | None:
+    """Parses a line `bestmove ...`. Returns the move, or None if the engine has none."""
+    words = line.split()
+    if len(words) < 2 or words[1] in ("(none)", "0000"):
+        return None
+    return words[1]
 
 
 def parse_complaint(line: str, settings: Sequence[tuple[str, str]]) -> str | None:
@@ -142,34 +158,37 @@ def parse_complaint(line: str, settings: Sequence[tuple[str, str]]) -> str | Non
     return text if has_failed and any(name in text.lower() for name in names) else None
 
 
-def _values_by_key(words: Sequence[str]) -> Mapping[str, Sequence[str]]:
+def _split_by_key(words: Sequence[str]) -> Mapping[str, Sequence[str]]:
     """Returns the words that follow each key of an `info` line, up to the next key or `string`."""
     values: dict[str, list[str]] = {}
-    of_key: list[str] = []
+    values_of_key: list[str] = []
     for word in words:
         if word == "string":
             break
         if word in _BOUNDS:
             values[word] = []
         elif word in _INFO_KEYS:
-            of_key = values.setdefault(word, [])
+            values_of_key = values.setdefault(word, [])
         else:
-            of_key.append(word)
+            values_of_key.append(word)
     return values
 
 
-def _score_of(values: Mapping[str, Sequence[str]]) -> Score | None:
+def _parse_score(values: Mapping[str, Sequence[str]]) -> Score | None:
     """Returns the score of an `info` line, given its values by key, or None if it has none that can be read."""
-    kind, *rest = values.get("score") or ("",)
-    if kind not in ("cp", "mate") or not rest:
+    words = values.get("score", ())
+    if len(words) < 2 or words[0] not in ("cp", "mate"):
         return None
+    is_bound = any(bound in values for bound in _BOUNDS)
     try:
-        return Score(kind, int(rest[0]), not any(bound in values for bound in _BOUNDS))
+        return Score(words[0], int(words[1]), not is_bound)
     except ValueError:
         return None
 
 
-def _number_of(values: Mapping[str, Sequence[str]], key: str) -> int | None:
+def _parse_number(values: Mapping[str, Sequence[str]], key: str) -> int | None:
     """Returns the whole number that follows a key of an `info` line, or None."""
-    words = values.get(key) or ("",)
-    return int(words[0]) if re.fullmatch(r"\d{1,18}", words[0]) else None
+    words = values.get(key, ())
+    if not words or not re.fullmatch(r"\d{1,18}", words[0]):
+        return None
+    return int(words[0])

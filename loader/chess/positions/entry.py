@@ -23,7 +23,7 @@ class Entry:
     result: int | None  # result of the game for the side to move: -1, 0, 1; None: not known
 
 
-def entry_of(line: str) -> Entry:
+def parse_entry(line: str) -> Entry:
     """Parses a line of `loader dump` into an entry. The line has FEN, move, score, ply and result, separated by
     tabs."""
     fen, move, score, ply, result = line.split("\t")

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, cast
 
 from loader import _native
 from loader.chess.filters import needed_parts
-from loader.chess.positions.entry import Entry, entry_of
+from loader.chess.positions.entry import Entry, parse_entry
 from loader.chess.positions.format import PositionFormat
 from loader.chess.positions.game_index import saved_borders
 from loader.errors import DataChangedError, DataError
@@ -162,7 +162,7 @@ class EntriesReader:
         _, file, number = self._chunk(chunk)
         walk = _native.ChunkWalk(file, number)
         while lines := walk.lines(LINES_AT_ONCE):
-            yield from map(entry_of, lines.decode().splitlines())
+            yield from map(parse_entry, lines.decode().splitlines())
         raise_fault(fault_of_walk(walk))
 
     def count(self, chunk: int) -> int:

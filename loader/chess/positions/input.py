@@ -19,7 +19,7 @@ import numpy as np
 
 from loader import _native
 from loader.chess.filters import MOVE
-from loader.chess.positions.entry import Entry, entry_of
+from loader.chess.positions.entry import Entry, parse_entry
 from loader.chess.positions.file import (
     KEEP_ILLEGAL,
     LINES_AT_ONCE,
@@ -223,7 +223,7 @@ class SourceFile:
     def entries(self, chunk: int) -> Iterator[Entry]:
         """Yields the entries of a chunk. Raises DataError at damage, after the entries before the damage."""
         for lines in self.lines(chunk):
-            yield from map(entry_of, lines.decode().splitlines())
+            yield from map(parse_entry, lines.decode().splitlines())
 
     def check_end(self) -> None:
         """Checks that the file was not changed since it was opened. Raises DataChangedError."""

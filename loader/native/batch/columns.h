@@ -24,10 +24,12 @@ struct ColumnValues {
     float* columns;     // beside the bags
 };
 
-// A counting sort: bags are visited in order, so they end up ascending. `counts` has a zero per feature, before and
-// after. The lists are filled here and there, feature by feature, so that is done in `lists`, memory that stays in
-// this core's cache; the slot gets them in one sweep. On slots out of cache that halves the time. `values`, if not
-// null, go along. Gives back how many features were touched.
+// Writes the columns of a batch and returns how many features are touched. A counting sort: bags are visited in order,
+// so they ascend within each feature.
+//
+// `counts` has a zero for each feature, before and after the call. The lists of bags are filled in random order, so
+// this is done in `lists`, memory that stays in this core's cache, and copied to the slot afterwards: on slots outside
+// the caches that halves the time. `values`, if not null, are sorted along with the bags.
 template <class Number, class Bag>
 inline std::uint32_t count_columns(const std::uint32_t* offsets, std::uint32_t num_bags, const Number* features,
                                    std::uint32_t num_inputs, std::uint32_t* counts, Bag* lists,
@@ -42,15 +44,15 @@ inline std::uint32_t count_columns(const std::uint32_t* offsets, std::uint32_t n
         columns.touched[touched] = static_cast<Number>(feature);
         columns.touched_offsets[touched] = sum;
         ++touched;
-        counts[feature] = sum;  // from here on: where its next bag goes
+        counts[feature] = sum;  // from now on: where the feature's next bag goes
         sum += count;
     }
     columns.touched_offsets[touched] = sum;
     for (std::uint32_t bag = 0; bag < num_bags; ++bag) {
         for (std::uint32_t i = offsets[bag]; i < offsets[bag + 1]; ++i) {
-            const std::uint32_t place = counts[features[i]]++;
-            lists[place] = static_cast<Bag>(bag);
-            if (values != nullptr) values->columns[place] = values->rows[i];
+            const std::uint32_t position = counts[features[i]]++;
+            lists[position] = static_cast<Bag>(bag);
+            if (values != nullptr) values->columns[position] = values->rows[i];
         }
     }
     for (std::uint32_t i = 0; i < touched; ++i) counts[columns.touched[i]] = 0;

@@ -20,7 +20,7 @@ using Regions = std::map<std::string, Region>;
 
 inline constexpr std::uint64_t kMaxBatchSize = 1 << 20;
 
-// An array that a writer makes, and where it wants to know its region.
+// An array that a writer writes, and where its region is stored.
 struct ExpectedArray {
     const char* name;
     std::uint64_t item_size;
@@ -28,9 +28,9 @@ struct ExpectedArray {
     Region* region;
 };
 
-// Takes the table over. Throws std::invalid_argument unless it has these arrays, in these sizes, inside of the slot and
-// apart from one another.
-void take_regions(const Regions& regions, std::uint64_t slot_bytes, std::span<const ExpectedArray> expected);
+// Stores the regions of the expected arrays. Throws std::invalid_argument unless the table has just these arrays, in
+// these sizes, inside the slot and without overlap.
+void read_regions(const Regions& regions, std::uint64_t slot_bytes, std::span<const ExpectedArray> expected);
 
 template <class Item>
 [[nodiscard]] Item* array_in(std::byte* slot, const Region& region) {

@@ -8,8 +8,8 @@
 #include <type_traits>
 #include <utility>
 
-// From rows to columns for huge numbers of features, of which a batch touches few: sorts what is there instead of
-// counting all there could be, as columns.h does.
+// From rows to columns for huge numbers of features, of which a batch touches few: sorts the active features instead of
+// counting all features, as columns.h does.
 namespace sparsepool::batch {
 
 struct ActiveFeature {
@@ -23,62 +23,65 @@ struct ValuedFeature {
     float value;
 };
 
-// Sorts a batch's items by feature; those of one feature stay in the order in which they came. By digits, from the
-// lowest: `count` every feature, then `put` every item, both in the order of the rows, then `finish`.
+// Sorts a batch's items by feature; items of one feature stay in the order in which they came. A radix sort, from the
+// lowest digit. Call `count` for every feature, then `put` for every item, both in the order of the rows, then
+// `finish`.
 template <class Item>
 class FeatureSort {
   public:
-    // `memory`: two halves for as many items as will come.
-    FeatureSort(std::uint64_t num_features, Item* memory, Item* other) : items_(memory), other_(other) {
-        bits_ = static_cast<unsigned>(std::bit_width(num_features - 1));
-        const unsigned passes = (bits_ + kMostDigit - 1) / kMostDigit;
-        digit_ = passes == 0 ? 0 : (bits_ + passes - 1) / passes;
-        mask_ = (1U << digit_) - 1;
+    // `output` and `input`: memory for all items, each.
+    FeatureSort(std::uint64_t num_features, Item* output, Item* input) : output_(output), input_(input) {
+        feature_bits_ = static_cast<unsigned>(std::bit_width(num_features - 1));
+        const unsigned passes = (feature_bits_ + kMaxDigitBits - 1) / kMaxDigitBits;
+        digit_bits_ = passes == 0 ? 0 : (feature_bits_ + passes - 1) / passes;
+        mask_ = (1U << digit_bits_) - 1;
     }
 
-    void count(std::uint32_t feature) { ++next_[feature & mask_]; }
+    void count(std::uint32_t feature) { ++next_counts_[feature & mask_]; }
 
     void put(const Item& item) {
-        if (size_++ == 0) begin_pass();
-        place(item, 0);
+        if (size_ == 0) begin_pass();
+        ++size_;
+        move(item, 0);
     }
 
     std::span<const Item> finish() {
-        for (unsigned shift = digit_; shift < bits_; shift += digit_) {
-            std::swap(items_, other_);
+        for (unsigned shift = digit_bits_; shift < feature_bits_; shift += digit_bits_) {
+            std::swap(output_, input_);
             begin_pass();
-            for (std::size_t i = 0; i < size_; ++i) place(other_[i], shift);
+            for (std::size_t i = 0; i < size_; ++i) move(input_[i], shift);
         }
-        return {items_, size_};
+        return {output_, size_};
     }
 
   private:
-    static constexpr unsigned kMostDigit = 11;  // bits: the places of a pass fit in a core's first cache
+    static constexpr unsigned kMaxDigitBits = 11;  // then the positions of a pass fit a core's first cache
 
+    // Turns the counts of each digit into the positions of its first item.
     void begin_pass() {
         std::uint32_t sum = 0;
         for (std::uint32_t digit = 0; digit <= mask_; ++digit) {
-            places_[digit] = sum;
-            sum += std::exchange(next_[digit], 0);
+            positions_[digit] = sum;
+            sum += std::exchange(next_counts_[digit], 0);
         }
     }
 
-    // Counts for the next pass what is in hand.
-    void place(const Item& item, unsigned shift) {
-        items_[places_[item.feature >> shift & mask_]++] = item;
-        ++next_[std::uint64_t{item.feature} >> (shift + digit_) & mask_];
+    // Moves an item to its position by the digit at `shift`, and counts its next digit for the next pass.
+    void move(const Item& item, unsigned shift) {
+        output_[positions_[item.feature >> shift & mask_]++] = item;
+        ++next_counts_[std::uint64_t{item.feature} >> (shift + digit_bits_) & mask_];
     }
 
-    Item* items_;
-    Item* other_;
+    Item* output_;
+    Item* input_;
     std::size_t size_ = 0;
-    unsigned bits_, digit_;
+    unsigned feature_bits_, digit_bits_;
     std::uint32_t mask_;
-    std::array<std::uint32_t, 1U << kMostDigit> places_, next_{};
+    std::array<std::uint32_t, 1U << kMaxDigitBits> positions_, next_counts_{};
 };
 
-// The columns of sorted items (see loader/stream/schema.py). `column_values`: of those that have values. Gives back how
-// many features were touched.
+// Writes the columns of sorted items (see loader/stream/schema.py). `column_values`: of items with values. Returns how
+// many features are touched.
 template <class Number, class Bag, class Item>
 std::uint32_t write_columns(std::span<const Item> sorted, Number* touched, std::uint32_t* touched_offsets, Bag* bags,
                             float* column_values) {
@@ -86,9 +89,9 @@ std::uint32_t write_columns(std::span<const Item> sorted, Number* touched, std::
     touched_offsets[0] = 0;
     for (std::size_t i = 0; i < sorted.size(); ++i) {
         touched[count] = static_cast<Number>(sorted[i].feature);
-        touched_offsets[count + 1] = static_cast<std::uint32_t>(i + 1);  // what comes last of the feature stays
-        const bool last = i + 1 == sorted.size() || sorted[i + 1].feature != sorted[i].feature;
-        count += last ? 1U : 0U;  // no branch: nobody can foresee it
+        touched_offsets[count + 1] = static_cast<std::uint32_t>(i + 1);  // overwritten until the feature's last item
+        const bool is_last = i + 1 == sorted.size() || sorted[i + 1].feature != sorted[i].feature;
+        count += is_last ? 1U : 0U;  // not a branch: it could not be predicted
         bags[i] = static_cast<Bag>(sorted[i].bag);
         if constexpr (std::is_same_v<Item, ValuedFeature>) column_values[i] = sorted[i].value;
     }

@@ -3,21 +3,20 @@
 #include <sstream>
 #include <stdexcept>
 
-// How the library reports errors: what a caller got wrong is a std::invalid_argument, one line with the numbers, which
-// the bindings turn into a ValueError. What is wrong with data is no exception but an answer: a value that names file
-// and offset.
+// How the library reports errors. A wrong argument is a std::invalid_argument with one line and the numbers, which the
+// bindings turn into a ValueError. Wrong data is no exception but a value that is returned, with file and offset.
 namespace sparsepool {
 
-template <class... Words>
-[[noreturn]] void refuse(const Words&... words) {
+template <class... Parts>
+[[noreturn]] void refuse(const Parts&... parts) {
     std::ostringstream line;
-    (line << ... << words);
+    (line << ... << parts);
     throw std::invalid_argument(line.str());
 }
 
-template <class... Words>
-void require(bool holds, const Words&... words) {
-    if (!holds) refuse(words...);
+template <class... Parts>
+void require(bool holds, const Parts&... parts) {
+    if (!holds) refuse(parts...);
 }
 
 }  // namespace sparsepool

@@ -9,21 +9,21 @@
 namespace sparsepool {
 namespace {
 
-struct Armed {
-    std::uint64_t at;
-    Crash how;
-    std::uint64_t times = 0;
+struct ArmedPoint {
+    std::uint64_t at;  // crashes the `at`-th time that the process passes
+    Crash crash;
+    std::uint64_t num_passed = 0;
 };
 
 std::mutex mutex;
-std::map<std::string, Armed>& points() {
-    static std::map<std::string, Armed> all;
+std::map<std::string, ArmedPoint>& points() {
+    static std::map<std::string, ArmedPoint> all;
     return all;
 }
 
-void crash(const char* name, Crash how) {
+void perform(const char* name, Crash crash) {
     std::fprintf(stderr, "crash point %s\n", name);
-    switch (how) {
+    switch (crash) {
         case Crash::kKill: ::kill(::getpid(), SIGKILL); break;
         case Crash::kSegv:
             std::signal(SIGSEGV, SIG_DFL);
@@ -41,24 +41,25 @@ namespace detail {
 
 std::atomic<bool> any_crash_point_armed{false};
 
-void came_by(const char* name) {
-    Crash how;
+void pass_crash_point(const char* name) {
+    Crash crash;
     {
         const std::lock_guard lock(mutex);
-        const auto found = points().find(name);
-        if (found == points().end()) return;
-        Armed& armed = found->second;
-        if (++armed.times != armed.at && armed.how != Crash::kNote) return;
-        how = armed.how;
+        const auto entry = points().find(name);
+        if (entry == points().end()) return;
+        ArmedPoint& point = entry->second;
+        ++point.num_passed;
+        if (point.num_passed != point.at && point.crash != Crash::kNote) return;
+        crash = point.crash;
     }
-    crash(name, how);
+    perform(name, crash);
 }
 
 }  // namespace detail
 
-void arm_crash_point(const std::string& name, std::uint64_t at, Crash how) {
+void arm_crash_point(const std::string& name, std::uint64_t at, Crash crash) {
     const std::lock_guard lock(mutex);
-    points().insert_or_assign(name, Armed{at, how});
+    points().insert_or_assign(name, ArmedPoint{at, crash});
     detail::any_crash_point_armed = true;
 }
 

@@ -4,7 +4,8 @@
 #include <cstdint>
 #include <string>
 
-// Named places at which a test may have the process die. Nothing is armed in a real run: one relaxed load each.
+// Named points of the code at which a test can make the process die. In a real run none is armed, and each costs one
+// relaxed load.
 namespace sparsepool {
 
 enum class Crash : std::uint8_t {
@@ -12,20 +13,21 @@ enum class Crash : std::uint8_t {
     kSegv,  // SIGSEGV
     kStop,  // SIGSTOP: stopped until SIGCONT or SIGKILL
     kExit,  // exit code 0 in the middle of work
-    kNote,  // only says on stderr that it came by
+    kNote,  // only writes a line to stderr
 };
 
-// Several may be armed; the `at`-th time (from 1) that the process comes by counts, for kNote every time.
-void arm_crash_point(const std::string& name, std::uint64_t at, Crash how);
+// Arms a point for the `at`-th time (from 1) that the process passes it; kNote for every time. Several points may be
+// armed.
+void arm_crash_point(const std::string& name, std::uint64_t at, Crash crash);
 
 namespace detail {
 extern std::atomic<bool> any_crash_point_armed;
-void came_by(const char* name);
+void pass_crash_point(const char* name);
 }  // namespace detail
 
 inline void crash_point(const char* name) {
     if (detail::any_crash_point_armed.load(std::memory_order_relaxed)) [[unlikely]]
-        detail::came_by(name);
+        detail::pass_crash_point(name);
 }
 
 }  // namespace sparsepool

@@ -10,27 +10,33 @@
 namespace sparsepool {
 namespace {
 
+constexpr std::uint32_t kPolynomial = 0x82F63B78;  // reflected
+
+// What each value of a byte contributes: the remainder of its division by the polynomial.
 constexpr std::array<std::uint32_t, 256> make_table() {
     std::array<std::uint32_t, 256> table{};
     for (std::uint32_t byte = 0; byte < 256; ++byte) {
-        std::uint32_t value = byte;
-        for (int bit = 0; bit < 8; ++bit) value = (value >> 1) ^ ((value & 1) != 0 ? 0x82F63B78u : 0u);
-        table[byte] = value;
+        std::uint32_t remainder = byte;
+        for (int bit = 0; bit < 8; ++bit) {
+            const bool is_odd = (remainder & 1) != 0;
+            remainder = (remainder >> 1) ^ (is_odd ? kPolynomial : 0U);
+        }
+        table[byte] = remainder;
     }
     return table;
 }
 
 constexpr std::array<std::uint32_t, 256> kTable = make_table();
 
-std::uint32_t by_table(const std::uint8_t* data, std::size_t size, std::uint32_t sum) {
+std::uint32_t update_by_table(const std::uint8_t* data, std::size_t size, std::uint32_t sum) {
     for (std::size_t i = 0; i < size; ++i) sum = (sum >> 8) ^ kTable[(sum ^ data[i]) & 0xFF];
     return sum;
 }
 
 #if defined(__x86_64__)
 // One instruction for eight bytes, about 9 GB/s: as fast as the memory that is summed up.
-__attribute__((target("sse4.2"))) std::uint32_t by_instruction(const std::uint8_t* data, std::size_t size,
-                                                               std::uint32_t sum) {
+__attribute__((target("sse4.2"))) std::uint32_t update_by_instruction(const std::uint8_t* data, std::size_t size,
+                                                                      std::uint32_t sum) {
     std::uint64_t wide = sum;
     std::size_t done = 0;
     for (; done + 8 <= size; done += 8) {
@@ -38,7 +44,7 @@ __attribute__((target("sse4.2"))) std::uint32_t by_instruction(const std::uint8_
         std::memcpy(&word, data + done, 8);
         wide = _mm_crc32_u64(wide, word);
     }
-    return by_table(data + done, size - done, static_cast<std::uint32_t>(wide));
+    return update_by_table(data + done, size - done, static_cast<std::uint32_t>(wide));
 }
 #endif
 
@@ -47,9 +53,9 @@ __attribute__((target("sse4.2"))) std::uint32_t by_instruction(const std::uint8_
 std::uint32_t crc32c(const std::uint8_t* data, std::size_t size, std::uint32_t before) {
 #if defined(__x86_64__)
     static const bool has_instruction = __builtin_cpu_supports("sse4.2") != 0;
-    if (has_instruction) return ~by_instruction(data, size, ~before);
+    if (has_instruction) return ~update_by_instruction(data, size, ~before);
 #endif
-    return ~by_table(data, size, ~before);
+    return ~update_by_table(data, size, ~before);
 }
 
 }  // namespace sparsepool

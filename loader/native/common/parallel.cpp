@@ -8,31 +8,40 @@
 namespace sparsepool {
 namespace {
 
-// One call of run_parts. Threads that come too late find nothing to do, and keep it until they have seen that.
+// One call of run_parts. The threads share its ownership: a thread that starts late finds no part to run.
 class Call {
   public:
     Call(std::size_t parts, const std::function<void(std::size_t)>& part)
-        : parts_(parts), part_(&part), left_(static_cast<std::uint32_t>(parts)) {}
+        : parts_(parts), part_(&part), num_unfinished_(static_cast<std::uint32_t>(parts)) {}
 
     void run(std::size_t part) {
         (*part_)(part);
-        if (left_.fetch_sub(1) == 1) left_.notify_all();
+        const bool was_last = num_unfinished_.fetch_sub(1) == 1;
+        if (was_last) num_unfinished_.notify_all();
     }
 
-    // Runs parts, from 1 on, that nobody has begun.
-    void help() {
-        for (std::size_t part = next_.fetch_add(1); part < parts_; part = next_.fetch_add(1)) run(part);
+    // Runs parts that no thread has begun, from part 1 on.
+    void run_unclaimed() {
+        std::size_t part = next_.fetch_add(1);
+        while (part < parts_) {
+            run(part);
+            part = next_.fetch_add(1);
+        }
     }
 
     void wait() const {
-        for (std::uint32_t left = left_.load(); left != 0; left = left_.load()) left_.wait(left);
+        std::uint32_t unfinished = num_unfinished_.load();
+        while (unfinished != 0) {
+            num_unfinished_.wait(unfinished);
+            unfinished = num_unfinished_.load();
+        }
     }
 
   private:
     const std::size_t parts_;
-    const std::function<void(std::size_t)>* const part_;  // valid as long as parts are left
-    std::atomic<std::size_t> next_{1};
-    std::atomic<std::uint32_t> left_;  // parts that have not ended
+    const std::function<void(std::size_t)>* const part_;  // valid as long as parts are unfinished
+    std::atomic<std::size_t> next_{1};                    // part that no thread has claimed
+    std::atomic<std::uint32_t> num_unfinished_;
 };
 
 }  // namespace
@@ -44,12 +53,14 @@ void run_parts(std::size_t parts, const std::function<void(std::size_t)>& part) 
     }
     const auto call = std::make_shared<Call>(parts, part);
     try {
-        for (std::size_t given = 1; given < parts; ++given) std::thread([call] { call->help(); }).detach();
+        for (std::size_t started = 1; started < parts; ++started) {
+            std::thread([call] { call->run_unclaimed(); }).detach();
+        }
     } catch (const std::system_error&) {
-        // no thread to be had: the others do its part
+        // The system has no more threads: those that were started run all parts.
     }
     call->run(0);
-    call->help();
+    call->run_unclaimed();
     call->wait();
 }
 

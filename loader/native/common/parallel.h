@@ -3,20 +3,20 @@
 #include <cstddef>
 #include <functional>
 
-// Runs the parts of one call on as many threads. They are made for the call: nothing has to survive fork or be torn
-// down at exit, and they inherit the caller's floating-point mode.
+// Runs the parts of a call on as many threads. The threads are started for the call: nothing has to survive a fork or
+// be torn down at exit, and they inherit the caller's floating-point mode.
 namespace sparsepool {
 
-// part(0) runs on the calling thread, which also does what no other has begun by then: where cores are busy, or the
-// system gives no thread, a call takes no longer than one thread does. With parts = 1 no thread is made. `part` must
-// not throw.
+// Calls part(0) .. part(parts - 1). part(0) runs on the calling thread, which then runs the parts that no other thread
+// has begun: where cores are busy, or the system has no thread, a call takes no longer than with one thread. With
+// parts = 1 no thread is started. `part` must not throw.
 void run_parts(std::size_t parts, const std::function<void(std::size_t)>& part);
 
-// Border number `part` when `total` is cut in `parts` pieces whose borders are multiples of `unit`.
+// Where part number `part` begins when `total` is cut in `parts` of about the same size, at multiples of `unit`.
 inline std::size_t border(std::size_t total, std::size_t unit, std::size_t part, std::size_t parts) {
     const std::size_t units = (total + unit - 1) / unit;
-    const std::size_t place = units * part / parts * unit;
-    return place < total ? place : total;
+    const std::size_t begin = units * part / parts * unit;
+    return begin < total ? begin : total;
 }
 
 }  // namespace sparsepool

@@ -11,18 +11,20 @@ std::string_view letter_at(std::string_view text, std::size_t at) {
 
 std::string shown(std::string_view text) {
     constexpr char kHex[] = "0123456789abcdef";
-    std::string words;
+    std::string escaped;
     for (std::size_t i = 0; i < text.size();) {
         const std::string_view letter = letter_at(text, i);
         const auto byte = static_cast<std::uint8_t>(letter.front());
         i += letter.size();
-        if (byte < 0x20 || byte == 0x7F || (byte >= 0x80 && letter.size() == 1)) {
-            words += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
+        const bool is_control = byte < 0x20 || byte == 0x7F;
+        const bool is_invalid = byte >= 0x80 && letter.size() == 1;
+        if (is_control || is_invalid) {
+            escaped += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
         } else {
-            words += letter;
+            escaped += letter;
         }
     }
-    return words;
+    return escaped;
 }
 
 }  // namespace sparsepool

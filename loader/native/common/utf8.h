@@ -10,8 +10,8 @@ namespace sparsepool {
 
 inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
-// Bytes of `text` before the first that is no UTF-8 (RFC 3629: none in a longer form than needed, no surrogates, none
-// beyond U+10FFFF); its size if all are.
+// The number of bytes before the first that is not UTF-8; the text's size if all are. As RFC 3629 says: no character in
+// a longer form than needed, no surrogates, none beyond U+10FFFF. Eight ASCII characters are checked at once.
 [[nodiscard]] inline std::size_t utf8_prefix(std::string_view text) {
     const auto at = [&](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
     const std::size_t size = text.size();
@@ -30,24 +30,31 @@ inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
             ++i;
             continue;
         }
-        const std::size_t more = lead >= 0xF0 ? 3 : lead >= 0xE0 ? 2 : 1;
-        if (lead < 0xC2 || lead > 0xF4 || size - i <= more) return i;
+        // A lead byte C2 .. F4 and one to three bytes 80 .. BF; after some leads the second byte has a smaller range.
+        std::size_t num_following = 1;
+        if (lead >= 0xE0) num_following = 2;
+        if (lead >= 0xF0) num_following = 3;
+        if (lead < 0xC2 || lead > 0xF4 || size - i <= num_following) return i;
+        std::uint8_t min_second = 0x80;
+        std::uint8_t max_second = 0xBF;
+        if (lead == 0xE0) min_second = 0xA0;
+        if (lead == 0xED) max_second = 0x9F;
+        if (lead == 0xF0) min_second = 0x90;
+        if (lead == 0xF4) max_second = 0x8F;
         const std::uint8_t second = at(i + 1);
-        const std::uint8_t least = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
-        const std::uint8_t most = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
-        if (second < least || second > most) return i;
-        for (std::size_t k = 2; k <= more; ++k) {
+        if (second < min_second || second > max_second) return i;
+        for (std::size_t k = 2; k <= num_following; ++k) {
             if ((at(i + k) & 0xC0) != 0x80) return i;
         }
-        i += more + 1;
+        i += num_following + 1;
     }
     return size;
 }
 
-// The letter of a text that begins at `at`: all its bytes, or the one that is no UTF-8.
+// The character of a text that begins at `at`: all its bytes, or one byte that is not UTF-8.
 [[nodiscard]] std::string_view letter_at(std::string_view text, std::size_t at);
 
-// UTF-8 for a message: control characters and bytes that are no UTF-8 as \x0a.
+// A text for a message: control characters and bytes that are not UTF-8 are written as \x0a.
 [[nodiscard]] std::string shown(std::string_view text);
 
 }  // namespace sparsepool

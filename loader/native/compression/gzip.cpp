@@ -1,5 +1,6 @@
-// gzip: members one behind the other (RFC 1952), each a series of deflate's blocks (RFC 1951). zlib decodes the blocks,
-// and stops at the end of each; header and trailer are read here, so that decoding can begin inside of a member.
+// gzip: a file is a series of members (RFC 1952), each with a header, a series of deflate blocks (RFC 1951) and a
+// trailer. zlib decodes the blocks and stops at the end of each. Header and trailer are read here, so that decoding can
+// begin inside a member.
 
 #include <algorithm>
 #include <array>
@@ -15,7 +16,7 @@ namespace {
 constexpr std::size_t kWindow = 32768;
 constexpr int kRaw = -15;             // windowBits of deflate without header and trailer
 constexpr char kVersion[] = "1.2.8";  // zlib compares the first number, and the size of the stream
-constexpr char kCut[] = "the file ends in the middle of a gzip member";
+constexpr char kTruncated[] = "the file ends in the middle of a gzip member";
 
 std::uint32_t little_endian(std::span<const std::uint8_t> bytes) {
     return std::uint32_t{bytes[0]} | std::uint32_t{bytes[1]} << 8 | std::uint32_t{bytes[2]} << 16 |
@@ -30,18 +31,18 @@ class GzipUnpacker final : public Unpacker {
     ~GzipUnpacker() override { zlib_.inflate_end(&stream_); }
 
     [[nodiscard]] const char* name() const override { return "gzip"; }
-    [[nodiscard]] std::uint64_t position() const override { return position_ - (bits() != 0 ? 1 : 0); }
+    [[nodiscard]] std::uint64_t position() const override { return position_ - (num_unused_bits() != 0 ? 1 : 0); }
 
     [[nodiscard]] bool inside() const override { return inside_; }
 
-    std::string next(PackedInput& input, std::size_t most, std::string& text) override {
-        std::string fault = inside_ ? read_block(input, most, text) : begin_member(input);
+    std::string decode_next(PackedInput& input, std::size_t max_size, std::string& text) override {
+        std::string fault = inside_ ? read_block(input, max_size, text) : read_header(input);
         position_ = input.position();
         return input.fault() ? std::string() : fault;
     }
 
     [[nodiscard]] std::optional<UnpackerState> state() const override {
-        UnpackerState state{position_, inside_, bits(), sum_, length_, {}};
+        UnpackerState state{position_, inside_, num_unused_bits(), checksum_, length_, {}};
         if (!inside_) return state;
         std::array<std::uint8_t, kWindow> window;
         unsigned size = 0;
@@ -54,13 +55,14 @@ class GzipUnpacker final : public Unpacker {
         zlib_.inflate_reset(&stream_, kRaw);
         stream_.data_type = 0;
         inside_ = state.inside;
-        sum_ = state.sum;
+        checksum_ = state.checksum;
         length_ = state.length;
-        input.seek(state.position - (state.bits != 0 ? 1 : 0));
-        if (state.bits != 0) {
+        input.seek(state.position - (state.num_unused_bits != 0 ? 1 : 0));
+        if (state.num_unused_bits != 0) {  // the block begins inside a byte, in its upper bits
             const auto byte = input.peek(1);
             if (!byte.empty()) {
-                zlib_.inflate_prime(&stream_, static_cast<int>(state.bits), byte[0] >> (8 - state.bits));
+                const int unused_bits = byte[0] >> (8 - state.num_unused_bits);
+                zlib_.inflate_prime(&stream_, static_cast<int>(state.num_unused_bits), unused_bits);
                 input.skip(1);
             }
         }
@@ -68,57 +70,62 @@ class GzipUnpacker final : public Unpacker {
             zlib_.inflate_set_dictionary(&stream_, reinterpret_cast<const std::uint8_t*>(state.window.data()),
                                          static_cast<unsigned>(state.window.size()));
         }
-        primed_ = state.bits;
+        num_primed_bits_ = state.num_unused_bits;
         position_ = state.position;
     }
 
   private:
-    // Of the last byte read, those that no block has used.
-    [[nodiscard]] unsigned bits() const {
-        return inside_ ? primed_ | (static_cast<unsigned>(stream_.data_type) & 7U) : 0;
+    // How many bits of the last byte read no block has used. zlib counts them in the low bits of data_type.
+    [[nodiscard]] unsigned num_unused_bits() const {
+        if (!inside_) return 0;
+        return num_primed_bits_ | (static_cast<unsigned>(stream_.data_type) & 7U);
     }
 
-    std::string begin_member(PackedInput& input) {
-        constexpr std::uint8_t kHasSum = 2;
-        constexpr std::uint8_t kExtra = 4;
-        constexpr std::uint8_t kName = 8;
-        constexpr std::uint8_t kComment = 16;
-        constexpr std::size_t kFixed = 10;
-        if (skip_zeros(input)) return {};
-        const auto head = input.peek(kFixed);
-        const bool begun = head[0] == 0x1F && (head.size() == 1 || head[1] == 0x8B);
-        if (!begun) return "expected another gzip member or the end of the file";
-        if (head.size() < kFixed) return kCut;
-        if (head[2] != 8) return "an unknown method of compression, " + std::to_string(head[2]);
+    // Reads the header of a member (RFC 1952, 2.3): the bytes 1F 8B, method, flags, time (4), extra flags, system;
+    // then, as far as the flags say so, an extra field with its size (2), name and comment that end with a zero, a
+    // checksum (2).
+    std::string read_header(PackedInput& input) {
+        constexpr std::uint8_t kHasChecksum = 2;
+        constexpr std::uint8_t kHasExtra = 4;
+        constexpr std::uint8_t kHasName = 8;
+        constexpr std::uint8_t kHasComment = 16;
+        constexpr std::uint8_t kDeflate = 8;
+        constexpr std::size_t kFixedSize = 10;
+        if (skip_padding(input)) return {};
+        const auto head = input.peek(kFixedSize);
+        const bool is_member = head[0] == 0x1F && (head.size() == 1 || head[1] == 0x8B);
+        if (!is_member) return "expected another gzip member or the end of the file";
+        if (head.size() < kFixedSize) return kTruncated;
+        const std::uint8_t method = head[2];
         const std::uint8_t flags = head[3];
-        input.skip(kFixed);
-        if ((flags & kExtra) != 0) {
+        if (method != kDeflate) return "an unknown method of compression, " + std::to_string(method);
+        input.skip(kFixedSize);
+        if ((flags & kHasExtra) != 0) {
             const auto size = input.peek(2);
-            if (size.size() < 2) return kCut;
-            if (!skip(input, std::size_t{2} + size[0] + 256 * size[1])) return kCut;
+            if (size.size() < 2) return kTruncated;
+            if (!skip(input, std::size_t{2} + size[0] + 256 * size[1])) return kTruncated;
         }
-        for (const std::uint8_t text : {kName, kComment}) {
-            if ((flags & text) != 0 && !skip_text(input)) return kCut;
-        }
-        if ((flags & kHasSum) != 0 && !skip(input, 2)) return kCut;
+        if ((flags & kHasName) != 0 && !skip_text(input)) return kTruncated;
+        if ((flags & kHasComment) != 0 && !skip_text(input)) return kTruncated;
+        if ((flags & kHasChecksum) != 0 && !skip(input, 2)) return kTruncated;
         zlib_.inflate_reset(&stream_, kRaw);
         stream_.data_type = 0;
-        primed_ = 0;
+        num_primed_bits_ = 0;
         inside_ = true;
-        sum_ = static_cast<std::uint32_t>(zlib_.crc32(0, nullptr, 0));
+        checksum_ = static_cast<std::uint32_t>(zlib_.crc32(0, nullptr, 0));
         length_ = 0;
         return {};
     }
 
-    // Tapes and some tools fill up with zeros. True if there is nothing else.
-    static bool skip_zeros(PackedInput& input) {
-        bool some = false;
+    // Skips the zeros with which tapes and some tools fill up a file. True if the file ends after them.
+    static bool skip_padding(PackedInput& input) {
+        bool has_padding = false;
         while (true) {
             const auto bytes = input.peek(1);
-            if (bytes.empty()) return some;
+            if (bytes.empty()) return has_padding;
             if (input.position() == 0 || bytes[0] != 0) return false;
             input.skip(1);
-            some = true;
+            has_padding = true;
         }
     }
 
@@ -128,51 +135,56 @@ class GzipUnpacker final : public Unpacker {
         return true;
     }
 
+    // Skips a text and the zero that ends it. False if the file ends before.
     static bool skip_text(PackedInput& input) {
         while (true) {
             const auto bytes = input.peek(1);
             if (bytes.empty()) return false;
-            const auto end = std::ranges::find(bytes, 0);
-            const bool found = end != bytes.end();
-            input.skip(static_cast<std::size_t>(end - bytes.begin()) + (found ? 1 : 0));
-            if (found) return true;
+            const auto zero = std::ranges::find(bytes, 0);
+            const bool has_zero = zero != bytes.end();
+            input.skip(static_cast<std::size_t>(zero - bytes.begin()) + (has_zero ? 1 : 0));
+            if (has_zero) return true;
         }
     }
 
-    std::string read_block(PackedInput& input, std::size_t most, std::string& text) {
-        constexpr unsigned kLast = 64;  // of data_type (zlib.h, inflate)
-        constexpr unsigned kAtEnd = 128;
+    std::string read_block(PackedInput& input, std::size_t max_size, std::string& text) {
+        // Bits of data_type (zlib.h, inflate): this is the last block of the member, and this is the end of a block.
+        constexpr unsigned kIsLastBlock = 64;
+        constexpr unsigned kAtBlockEnd = 128;
         std::array<std::uint8_t, 1 << 16> out;
-        primed_ = 0;
+        num_primed_bits_ = 0;
         while (true) {
             const auto bytes = input.peek(1);
             stream_.next_in = bytes.data();
             stream_.avail_in = static_cast<unsigned>(bytes.size());
             stream_.next_out = out.data();
             stream_.avail_out = out.size();
-            const int answer = zlib_.inflate(&stream_, Zlib::kBlock);
-            const std::size_t made = out.size() - stream_.avail_out;
-            const std::size_t taken = bytes.size() - stream_.avail_in;
-            input.skip(taken);
-            sum_ = static_cast<std::uint32_t>(zlib_.crc32(sum_, out.data(), static_cast<unsigned>(made)));
-            length_ += static_cast<std::uint32_t>(made);
-            text.append(reinterpret_cast<const char*>(out.data()), made);
-            if (answer == Zlib::kStreamEnd) return end_member(input);
-            if (answer == Zlib::kMemoryError) throw std::bad_alloc();
-            if (answer != Zlib::kOk && answer != Zlib::kBufferError)
+            const int status = zlib_.inflate(&stream_, Zlib::kBlock);
+            const std::size_t num_written = out.size() - stream_.avail_out;
+            const std::size_t num_read = bytes.size() - stream_.avail_in;
+            input.skip(num_read);
+            checksum_ =
+                static_cast<std::uint32_t>(zlib_.crc32(checksum_, out.data(), static_cast<unsigned>(num_written)));
+            length_ += static_cast<std::uint32_t>(num_written);
+            text.append(reinterpret_cast<const char*>(out.data()), num_written);
+            if (status == Zlib::kStreamEnd) return check_trailer(input);
+            if (status == Zlib::kMemoryError) throw std::bad_alloc();
+            if (status != Zlib::kOk && status != Zlib::kBufferError) {
                 return stream_.message != nullptr ? stream_.message : "damaged";
-            if (made == 0 && taken == 0 && bytes.empty()) return kCut;
-            if (text.size() > most) return "a piece of text has more than 1 GiB";
+            }
+            if (num_written == 0 && num_read == 0 && bytes.empty()) return kTruncated;
+            if (text.size() > max_size) return "a piece of text has more than 1 GiB";
             const auto type = static_cast<unsigned>(stream_.data_type);
-            if ((type & kAtEnd) != 0 && (type & kLast) == 0) return {};
+            if ((type & kAtBlockEnd) != 0 && (type & kIsLastBlock) == 0) return {};
         }
     }
 
-    std::string end_member(PackedInput& input) {
+    // Reads the trailer of a member: CRC-32 and length of its decoded bytes.
+    std::string check_trailer(PackedInput& input) {
         inside_ = false;
         const auto trailer = input.peek(8);
-        if (trailer.size() < 8) return kCut;
-        if (little_endian(trailer) != sum_ || little_endian(trailer.subspan(4)) != length_) {
+        if (trailer.size() < 8) return kTruncated;
+        if (little_endian(trailer) != checksum_ || little_endian(trailer.subspan(4)) != length_) {
             return "the checksum of a gzip member is wrong: what was decoded before it may be, too";
         }
         input.skip(8);
@@ -182,10 +194,10 @@ class GzipUnpacker final : public Unpacker {
     const Zlib& zlib_ = *zlib();
     ZlibStream stream_{};
     bool inside_ = false;
-    unsigned primed_ = 0;         // bits, until the next block is read
-    std::uint64_t position_ = 0;  // of the input
-    std::uint32_t sum_ = 0;       // of the member so far
-    std::uint32_t length_ = 0;    // modulo 2^32
+    unsigned num_primed_bits_ = 0;  // given to zlib by `restore`, until the next block is read
+    std::uint64_t position_ = 0;    // of the input
+    std::uint32_t checksum_ = 0;    // CRC-32 of the member so far
+    std::uint32_t length_ = 0;      // of the member so far, modulo 2^32
 };
 
 }  // namespace

@@ -8,7 +8,7 @@
 
 namespace sparsepool::packed {
 
-// Makes one zstd frame of bytes that come in parts. Not for two threads at once.
+// Compresses bytes that come in parts to one zstd frame. Not for two threads at once.
 class ZstdPacker {
   public:
     ZstdPacker(const Zstd& zstd, int level);
@@ -16,7 +16,7 @@ class ZstdPacker {
     ZstdPacker(const ZstdPacker&) = delete;
     ZstdPacker& operator=(const ZstdPacker&) = delete;
 
-    // What is done of the frame after these bytes; with `last` its end.
+    // Compresses the next bytes, with `last` the last ones. Returns what is ready of the frame.
     [[nodiscard]] std::string pack(std::span<const std::uint8_t> bytes, bool last);
 
   private:

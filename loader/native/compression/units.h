@@ -14,11 +14,12 @@ class Units {
     Units(const Units&) = delete;
     Units& operator=(const Units&) = delete;
 
-    [[nodiscard]] virtual const char* word() const = 0;  // of one, for messages
+    [[nodiscard]] virtual const char* word() const = 0;  // the noun for one unit, for messages
 
-    // Bytes of the whole units that these begin with; none of them ends in the first `searched` bytes.
+    // Size of the complete units at the beginning of `bytes`. No unit ends in the first `searched` bytes.
     [[nodiscard]] virtual std::size_t whole(std::string_view bytes, std::size_t searched) const = 0;
 
+    // How many units the bytes have, all complete.
     [[nodiscard]] virtual std::uint64_t count(std::string_view whole) const = 0;
 };
 

@@ -14,18 +14,18 @@
 
 namespace sparsepool::lines {
 
-inline constexpr std::size_t kMostText = std::size_t{1} << 30;  // of a piece, and so of a line
+inline constexpr std::size_t kMostText = std::size_t{1} << 30;  // bytes of a piece, and so of a line
 
-// Whole lines of a file, with a line feed behind them that does not count; or why they can't be had, and those before.
+// Complete lines of a file, up to a fault. One more line feed follows them.
 struct Piece {
     std::string text;
-    std::optional<std::uint64_t> first_line;  // from 0; none if only `lines_before` knows
+    std::optional<std::uint64_t> first_line;  // counted from 0; none: ask `lines_before`
     std::optional<stream::SourceFault> fault;
 
     [[nodiscard]] std::string_view lines() const { return std::string_view(text).substr(0, text.size() - 1); }
 };
 
-// A text file in pieces of whole lines, which are always the same. Any number of threads may read at once.
+// A text file in pieces of complete lines, the same pieces each time. Any number of threads may read at once.
 class LineFile {
   public:
     LineFile(std::string path, std::optional<ExpectedFile> expected, std::uint64_t size)
@@ -35,12 +35,12 @@ class LineFile {
     LineFile& operator=(const LineFile&) = delete;
 
     struct Opened {
-        std::shared_ptr<const LineFile> file;  // empty if the file can't be used at all
-        FileFault fault;                       // then why
+        std::shared_ptr<const LineFile> file;  // null if the file can't be used
+        FileFault fault;                       // why
     };
 
-    // A plain file, or one of zlib's or zstd's, by its first bytes: the first `size` bytes of the expected file, or of
-    // the one that is there; any other is a fault, here and whenever a piece is read.
+    // Opens a plain or compressed file, which its first bytes tell. Only the expected bytes of the expected file count
+    // (without `expected`, of the file as it is now). A file that changes is a fault, here and when a piece is read.
     [[nodiscard]] static Opened open(const std::string& path, std::optional<ExpectedFile> expected = std::nullopt);
 
     [[nodiscard]] const std::string& path() const { return path_; }
@@ -51,16 +51,16 @@ class LineFile {
     [[nodiscard]] virtual bool is_packed() const = 0;
     [[nodiscard]] virtual Piece read(std::size_t piece) const = 0;
 
-    // Lines before the piece, for an error: reads what it must. None if the file can't be read any more.
+    // Counts the lines before the piece, for an error message. May read the file; none if it can't be read any more.
     [[nodiscard]] virtual std::optional<std::uint64_t> lines_before(std::size_t piece) const = 0;
 
-    // Bytes of the file up to the end of its last whole line.
+    // Bytes of the file up to the end of its last complete line.
     [[nodiscard]] virtual std::uint64_t whole_size() const = 0;
 
   protected:
-    [[nodiscard]] stream::SourceFault fault_of(FileFault fault, std::optional<std::uint64_t> at) const {
+    [[nodiscard]] stream::SourceFault fault_of(FileFault fault, std::optional<std::uint64_t> offset) const {
         using enum stream::SourceFault::Kind;
-        return {path_, at, std::move(fault.reason), fault.changed ? kChanged : kUnreadable};
+        return {path_, offset, std::move(fault.reason), fault.changed ? kChanged : kUnreadable};
     }
 
     std::string path_;

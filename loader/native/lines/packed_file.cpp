@@ -15,9 +15,9 @@ std::uint64_t LineUnits::count(std::string_view whole) const {
 }
 
 Piece PackedFile::read(std::size_t piece) const {
-    packed::Piece found = sequence_.read(piece);
-    found.bytes += '\n';
-    return {std::move(found.bytes), found.first_unit, std::move(found.fault)};
+    packed::Piece decoded = sequence_.read(piece);
+    decoded.bytes += '\n';
+    return {std::move(decoded.bytes), decoded.first_unit, std::move(decoded.fault)};
 }
 
 }  // namespace sparsepool::lines

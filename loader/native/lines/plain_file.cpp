@@ -6,43 +6,58 @@
 
 namespace sparsepool::lines {
 
-std::optional<FileFault> PlainFile::cut(const FileDescriptor& file) {
-    begins_ = {0};
+std::optional<FileFault> PlainFile::find_pieces(const FileDescriptor& file) {
     file.expect_jumps();
-    if (size_ != 0) {
-        std::uint64_t next = kPiece;  // the next piece is looked for from here on
-        while (next < size_) {
-            std::uint64_t begin = 0;
-            if (std::optional<FileFault> fault = find_line(file, next, begin)) return fault;
-            if (begin >= size_) break;
-            begins_.push_back(begin);
-            next = (begin / kPiece + 1) * kPiece;  // a long line leaves out some
-        }
-        begins_.push_back(size_);
+    std::optional<FileFault> fault = find_begins(file);
+    if (!fault) fault = find_whole_size(file);
+    counts_ = std::make_unique<std::atomic<std::uint64_t>[]>(num_pieces());
+    return fault;
+}
+
+std::optional<FileFault> PlainFile::find_begins(const FileDescriptor& file) {
+    begins_ = {0};
+    if (size_ == 0) return std::nullopt;
+    std::uint64_t from = kPiece;  // where the search for the next piece begins
+    while (from < size_) {
+        std::uint64_t begin = 0;
+        if (std::optional<FileFault> fault = find_line(file, from, begin)) return fault;
+        if (begin >= size_) break;
+        begins_.push_back(begin);
+        from = (begin / kPiece + 1) * kPiece;  // a long line reaches over several multiples
     }
-    lines_ = std::make_unique<std::atomic<std::uint64_t>[]>(num_pieces());
-    // Back from the end, for the last line feed.
+    begins_.push_back(size_);
+    return std::nullopt;
+}
+
+// Finds the last line feed, from the end of the file backwards.
+std::optional<FileFault> PlainFile::find_whole_size(const FileDescriptor& file) {
     std::array<std::uint8_t, 4096> bytes;
-    for (std::uint64_t end = size_; end != 0 && whole_size_ == 0;) {
+    std::uint64_t end = size_;
+    while (end != 0) {
         const std::uint64_t begin = end - std::min<std::uint64_t>(end, bytes.size());
         const auto part = std::span(bytes).first(end - begin);
         if (std::optional<FileFault> fault = file.read(part, begin)) return fault;
-        const auto found = std::find(part.rbegin(), part.rend(), std::uint8_t{'\n'});
-        if (found != part.rend()) whole_size_ = begin + static_cast<std::uint64_t>(part.rend() - found);
+        const auto feed = std::find(part.rbegin(), part.rend(), std::uint8_t{'\n'});
+        if (feed != part.rend()) {
+            whole_size_ = begin + static_cast<std::uint64_t>(part.rend() - feed);
+            return std::nullopt;
+        }
         end = begin;
     }
     return std::nullopt;
 }
 
-// Where the first line begins that begins at or behind `from`, which is not 0; the size if there is none.
+// Finds the first line that begins at or after `from`, which is not 0. `begin` becomes its offset, or the file's size
+// if there is none.
 std::optional<FileFault> PlainFile::find_line(const FileDescriptor& file, std::uint64_t from,
                                               std::uint64_t& begin) const {
     std::array<std::uint8_t, 4096> bytes;
-    for (std::uint64_t at = from - 1; at < size_; at += bytes.size()) {
-        const auto part = std::span(bytes).first(std::min<std::uint64_t>(bytes.size(), size_ - at));
-        if (std::optional<FileFault> fault = file.read(part, at)) return fault;
-        if (const void* found = std::memchr(part.data(), '\n', part.size())) {
-            begin = at + static_cast<std::uint64_t>(static_cast<const std::uint8_t*>(found) - part.data()) + 1;
+    for (std::uint64_t offset = from - 1; offset < size_; offset += bytes.size()) {
+        const auto part = std::span(bytes).first(std::min<std::uint64_t>(bytes.size(), size_ - offset));
+        if (std::optional<FileFault> fault = file.read(part, offset)) return fault;
+        const auto* feed = static_cast<const std::uint8_t*>(std::memchr(part.data(), '\n', part.size()));
+        if (feed != nullptr) {
+            begin = offset + static_cast<std::uint64_t>(feed - part.data()) + 1;
             return std::nullopt;
         }
     }
@@ -50,38 +65,39 @@ std::optional<FileFault> PlainFile::find_line(const FileDescriptor& file, std::u
     return std::nullopt;
 }
 
-Piece PlainFile::read(std::size_t piece) const {
-    Piece read;
-    const std::uint64_t begin = begins_[piece];
-    const std::uint64_t size = begins_[piece + 1] - begin;
+Piece PlainFile::read(std::size_t index) const {
+    Piece piece;
+    const std::uint64_t begin = begins_[index];
+    const std::uint64_t size = begins_[index + 1] - begin;
     if (size > kMostText) {
-        read.fault = stream::SourceFault{path_, begin, "a line has more than 1 GiB: is this text?"};
-        read.text.assign(1, '\n');
-        return read;
+        piece.fault = stream::SourceFault{path_, begin, "a line has more than 1 GiB: is this text?"};
+        piece.text.assign(1, '\n');
+        return piece;
     }
     const FileDescriptor file(path_);
     std::optional<FileFault> fault = file.reopening_fault();
     if (!fault) {
-        read.text.resize(size);
-        fault = file.read({reinterpret_cast<std::uint8_t*>(read.text.data()), size}, begin);
-        if (std::optional<FileFault> changed = file.change(expected_)) fault = std::move(changed);
+        piece.text.resize(size);
+        fault = file.read({reinterpret_cast<std::uint8_t*>(piece.text.data()), size}, begin);
+        if (std::optional<FileFault> change = file.change(expected_)) fault = std::move(change);
     }
     if (fault) {
-        read.fault = fault_of(std::move(*fault), begin);
-        read.text.clear();
-    } else if (lines_[piece].load(std::memory_order_relaxed) == 0) {
-        const auto lines = static_cast<std::uint64_t>(std::ranges::count(read.text, '\n'));
-        lines_[piece].store(lines + 1, std::memory_order_relaxed);
+        piece.fault = fault_of(std::move(*fault), begin);
+        piece.text.clear();
+    } else if (counts_[index].load(std::memory_order_relaxed) == 0) {
+        const auto lines = static_cast<std::uint64_t>(std::ranges::count(piece.text, '\n'));
+        counts_[index].store(lines + 1, std::memory_order_relaxed);
     }
-    read.text += '\n';
-    return read;
+    piece.text += '\n';
+    return piece;
 }
 
 std::optional<std::uint64_t> PlainFile::lines_before(std::size_t piece) const {
     std::uint64_t lines = 0;
     for (std::size_t i = 0; i < piece; ++i) {
-        if (lines_[i].load(std::memory_order_relaxed) == 0 && read(i).fault) return std::nullopt;
-        lines += lines_[i].load(std::memory_order_relaxed) - 1;
+        const bool is_counted = counts_[i].load(std::memory_order_relaxed) != 0;
+        if (!is_counted && read(i).fault) return std::nullopt;
+        lines += counts_[i].load(std::memory_order_relaxed) - 1;
     }
     return lines;
 }

@@ -23,7 +23,7 @@ class Column:
     smallest: float | None = None  # of the numbers, or of the numbers in lists
     largest: float | None = None
     longest: int | None = None  # characters of the longest text, or length of the longest list
-    distinct: int | None = 0  # number of different texts; None: more than MOST_DISTINCT
+    distinct: int | None = 0  # number of different texts; None: more than MAX_DISTINCT
     spellings: Spellings = field(default_factory=Spellings)  # of texts, and of integers
     _texts: set[str] = field(default_factory=set, repr=False)
 
@@ -33,10 +33,11 @@ class Column:
         self.missing += missing
         if kind != "empty":
             self.kind = kind if self.kind in ("empty", kind) else "text"
-        numbers = [number for number in numbers if not math.isnan(number)]
-        if numbers:
-            self.smallest = min([float(min(numbers)), *([] if self.smallest is None else [self.smallest])])
-            self.largest = max([float(max(numbers)), *([] if self.largest is None else [self.largest])])
+        for number in numbers:
+            if math.isnan(number):
+                continue
+            self.smallest = float(number) if self.smallest is None else min(self.smallest, float(number))
+            self.largest = float(number) if self.largest is None else max(self.largest, float(number))
         if longest is not None:
             self.longest = max(longest, self.longest or 0)
 
@@ -52,13 +53,13 @@ class Column:
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the statistics as plain data, for JSON."""
-        found = {name: value for name, value in vars(self).items() if name != "_texts"}
-        found["spellings"] = self.spellings.to_dict()
+        fields = {name: value for name, value in vars(self).items() if name != "_texts"}
+        fields["spellings"] = self.spellings.to_dict()
         if self.kind not in ("number", "list"):
-            found["smallest"] = found["largest"] = None
-        return found
+            fields["smallest"] = fields["largest"] = None
+        return fields
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Returns the statistics as text, for people."""
         parts = [self.kind]
         if self.kind in ("number", "list") and self.smallest is not None and self.largest is not None:
@@ -66,7 +67,8 @@ class Column:
         if self.kind == "list" and self.longest is not None:
             parts.append(f"{self.longest} at most")
         if self.kind in ("number", "text"):
-            parts.append(f"more than {MAX_DISTINCT:,} values" if self.distinct is None else f"{self.distinct:,} values")
+            count = f"more than {MAX_DISTINCT:,}" if self.distinct is None else f"{self.distinct:,}"
+            parts.append(f"{count} values")
         if self.missing:
             parts.append(f"{self.missing:,} missing")
         if not (self.spellings.is_plain or self.spellings.is_real):
@@ -92,5 +94,5 @@ class ColumnStatistics(Statistics):
         return [
             ("bytes", f"{self.bytes:,}"),
             ("rows", f"{self.entries:,} ({self.bytes / max(self.entries, 1):,.1f} bytes each)"),
-            *((f"{number}: {column.name}", column.words()) for number, column in enumerate(self.columns)),
+            *((f"{number}: {column.name}", column.describe()) for number, column in enumerate(self.columns)),
         ]

@@ -178,7 +178,7 @@ class Metrics:
             validation_step=self._validation_step,
             learning_rate=learning_rate,
             shares=self._shares,
-            computed=sum((worker.computing for worker in self._workers.values()), 0.0),
+            compute_seconds=sum((worker.computing for worker in self._workers.values()), 0.0),
             checkpoint=checkpoint,
             finished=False,
             best_step=-1 if best is None else best.step,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from pool.protocol.blame import DeathInBatch, verdict
+from pool.protocol.blame import DeathInBatch, reason_unusable
 from pool.protocol.messages import Purpose
 
 MAX_UNUSABLE_BATCHES = 8  # in a row, of whole steps, that were all left out: the cause is then not the data
@@ -33,7 +33,7 @@ class FaultTracker:
     def reason_unusable(self, purpose: Purpose, step: int, batch: int) -> str:
         """Returns why no worker can compute the batch, as the deaths of workers show it; empty if it may be tried
         again."""
-        return verdict(self._deaths.get((purpose, step, batch), ()))
+        return reason_unusable(self._deaths.get((purpose, step, batch), ()))
 
     @property
     def unused(self) -> tuple[int, ...]:

@@ -519,7 +519,7 @@ class StepScheduler:
         for unusable in report.unusable:
             members = set(unusable.members) & self._members_using(unusable.batch)
             if members and not self._ended:
-                yield from self._leave_out(unusable.batch, unusable.why, members, machine)
+                yield from self._leave_out(unusable.batch, unusable.reason, members, machine)
         self._progress.add_remote_report(machine, report)
 
     def _check_numbers(self, batch: int, group: AssignedGroup) -> Iterator[Action]:
@@ -529,8 +529,8 @@ class StepScheduler:
         `group` may have been dropped meanwhile, because another of its batches was left out.
         """
         using = self._members_using(batch)
-        unsound = enumerate(group.outcomes[batch].unsound)
-        infinite = {member: name for member, name in unsound if name and member in using}
+        nonfinite = enumerate(group.outcomes[batch].nonfinite)
+        infinite = {member: name for member, name in nonfinite if name and member in using}
         if infinite:
             names = _join_names(infinite.values())
             yield from self._leave_out(batch, f"{names} is not finite ({group.computed_by})", set(infinite))

@@ -25,7 +25,15 @@ from statistics import fmean
 from pool.coordinator.scheduler.actions import AnnounceShare, CopyBuffers, Reduce, SendPartialSum, Update
 from pool.coordinator.scheduler.rules import Rules
 from pool.exchange.groups import Contribution
-from pool.protocol.messages import Assignment, BatchLosses, LeftOut, MetricValue, Outcome, ShareReport, Unusable
+from pool.protocol.messages import (
+    Assignment,
+    BatchLosses,
+    ExcludedBatch,
+    MetricValue,
+    Outcome,
+    ShareReport,
+    UnusableBatch,
+)
 
 
 @dataclass
@@ -87,7 +95,7 @@ class StepProgress:
         self._is_distributed = bool(self._remote_shares)
         self._announced = False  # the report of this machine's share was sent to the other machines
         self._sent: set[int] = set()  # buckets whose sums were sent to the other machines
-        self._unusable: list[Unusable] = []  # batches of this machine's share that were left out
+        self._unusable: list[UnusableBatch] = []  # batches of this machine's share that were left out
 
         # by member
         self._buckets: dict[int, set[int]] = {}
@@ -95,7 +103,7 @@ class StepProgress:
             self._buckets.setdefault(member, set()).add(bucket)
         self._batches = {member: list(batches) for member in self._buckets if member not in frozen}
         self._member_groups = {member: self._local_groups(own) for member, own in self._batches.items()}
-        self._left_out: set[LeftOut] = set()
+        self._left_out: set[ExcludedBatch] = set()
         self._has_buffers = rules.has_buffers
         self._lacks_buffers = set(self._batches) if rules.has_buffers else set()  # members without new buffers yet
 
@@ -159,7 +167,7 @@ class StepProgress:
             for metric, name in enumerate(names)
         )
 
-    def left_out_among(self, batches: Collection[int]) -> tuple[LeftOut, ...]:
+    def left_out_among(self, batches: Collection[int]) -> tuple[ExcludedBatch, ...]:
         """Returns which of these batches are left out of the step, and for which member (network of an ensemble)
         each."""
         return tuple(sorted(entry for entry in self._left_out if entry.batch in batches))
@@ -193,7 +201,7 @@ class StepProgress:
                 if self._has_buffers:
                     yield CopyBuffers(self.step, member, None)
             self._batches[member].remove(batch)
-            self._left_out.add(LeftOut(batch, member))
+            self._left_out.add(ExcludedBatch(batch, member))
             for bucket in self._buckets[member]:
                 assert not self._updated[bucket], f"batch {batch} of step {self.step} is in the weights already"
             if self.is_local(batch):
@@ -214,7 +222,7 @@ class StepProgress:
     def add_unusable(self, batch: int, members: Iterable[int], reason: str) -> None:
         """Adds a batch that was left out to the report to the other machines, if this machine has the batch."""
         if self.is_local(batch):
-            self._unusable.append(Unusable(batch, tuple(members), reason))
+            self._unusable.append(UnusableBatch(batch, tuple(members), reason))
 
     def add_remote_report(self, machine: int, report: ShareReport) -> None:
         """Adds another machine's report of its share of the step: losses of its batches. Batches that the machine can't

@@ -153,8 +153,8 @@ class WorkerPool:
                 worker.needs_orders = False
                 worker.version = version
                 worker.orders_number += 1
-                assignments, wants_answer = tuple(worker.assignments), bool(worker.revoked)
-                orders = WorkerOrders(version, assignments, worker.orders_number, wants_answer, frozen)
+                assignments, needs_report = tuple(worker.assignments), bool(worker.revoked)
+                orders = WorkerOrders(version, assignments, worker.orders_number, needs_report, frozen)
                 yield OrderWorker(worker.peer, orders)
 
     def resend_orders(self) -> None:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from pool import _native
 from pool.checkpoint.compare_tensors import first_difference
-from pool.checkpoint.store import forms_of_tensors
+from pool.checkpoint.store import tensor_specs
 from pool.config.average import AverageConfig
 from pool.crash_points import crash_point
 from pool.errors import CheckpointError
@@ -47,7 +47,7 @@ class WeightAverage:
         if not saved:
             return
         places = dict(zip(self._names, self._place, strict=True))
-        if difference := first_difference(forms_of_tensors(saved), forms_of_tensors(places)):
+        if difference := first_difference(tensor_specs(saved), tensor_specs(places)):
             raise CheckpointError(f"averaged weights are not the model's: {difference}")
         for name, place in places.items():
             place.copy_(saved[name])

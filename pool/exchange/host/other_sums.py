@@ -19,7 +19,7 @@ from pool.exchange.plan import Bucket
 from pool.exchange.plan import Tensor as Planned
 from pool.exchange.tensors import torch_dtype
 from pool.kernels.reduction import Addend, Touched
-from pool.protocol.messages import BucketSums, SumPlace
+from pool.protocol.messages import BucketSums, SumHeader
 
 _ROW_NUMBER_NBYTES = 4  # uint32
 
@@ -58,11 +58,11 @@ class OtherSums:
         bucket, remaining_frames = self._plan.buckets[message.bucket], list(frames)
         first_row = 0 if bucket.rows is None else bucket.rows[0]
         sums: dict[_ShardKey, list[Addend]] = {_ShardKey(index, first_row): [] for index in bucket.parameters}
-        for place in message.sums:
-            key = _ShardKey(place.parameter, place.first_row)
+        for header in message.sums:
+            key = _ShardKey(header.parameter, header.first_row)
             if key not in sums:
-                raise ProtocolError(f"{place}: no piece of bucket {message.bucket}")
-            sums[key].append(self._pop_addend(bucket, place, remaining_frames))
+                raise ProtocolError(f"{header}: no piece of bucket {message.bucket}")
+            sums[key].append(self._pop_addend(bucket, header, remaining_frames))
         if remaining_frames:
             raise ProtocolError(f"{len(remaining_frames)} frames too many for bucket {message.bucket}")
         self._sums.setdefault(_ShareKey(message.step, machine), {}).update(sums)
@@ -97,40 +97,40 @@ class OtherSums:
         assert contribution.machine is not None
         return _ShareKey(self._groups.step_of(contribution.batches[0]), contribution.machine)
 
-    def _pop_addend(self, bucket: Bucket, place: SumPlace, frames: list[memoryview]) -> Addend:
+    def _pop_addend(self, bucket: Bucket, header: SumHeader, frames: list[memoryview]) -> Addend:
         """Removes one sum from the front of `frames` and returns it. Raises ProtocolError if the frames do not fit.
 
         Layout: of a table first the row numbers, uint32 [rows]; then the numbers of the sum.
         """
-        planned = self._plan.parameters[place.parameter]
+        planned = self._plan.parameters[header.parameter]
         first, last = bucket.rows or (0, planned.shape[0] if planned.shape else 1)
         num_rows = last - first
-        is_table = place.rows >= 0
-        if is_table != (planned.sparse_field is not None) or place.rows > num_rows:
-            raise ProtocolError(f"{place}: {planned.name} has {num_rows} rows there")
+        is_table = header.rows >= 0
+        if is_table != (planned.sparse_field is not None) or header.rows > num_rows:
+            raise ProtocolError(f"{header}: {planned.name} has {num_rows} rows there")
         if len(frames) < 1 + is_table:
-            raise ProtocolError(f"{place}: its numbers are missing")
+            raise ProtocolError(f"{header}: its numbers are missing")
         touched = None
         if is_table:
-            touched = _parse_row_numbers(frames.pop(0), place, first, last)
-            num_rows = place.rows
+            touched = _parse_row_numbers(frames.pop(0), header, first, last)
+            num_rows = header.rows
         shape = (num_rows, *planned.shape[1:]) if planned.shape else ()
         numbers = frames.pop(0)
         if numbers.nbytes != prod(shape) * torch_dtype(planned.dtype).itemsize:
-            raise ProtocolError(f"{place}: {numbers.nbytes} bytes for {shape} {planned.dtype}")
-        return Addend(place.place, _as_tensor(numbers, planned, shape), touched)
+            raise ProtocolError(f"{header}: {numbers.nbytes} bytes for {shape} {planned.dtype}")
+        return Addend(header.leaf, _as_tensor(numbers, planned, shape), touched)
 
 
-def _parse_row_numbers(frame: memoryview, place: SumPlace, first: int, last: int) -> Touched:
+def _parse_row_numbers(frame: memoryview, header: SumHeader, first: int, last: int) -> Touched:
     """Returns the row numbers of a table's sum. Raises ProtocolError unless they ascend from `first` to below
     `last`."""
-    if frame.nbytes != _ROW_NUMBER_NBYTES * place.rows:
-        raise ProtocolError(f"{place}: {frame.nbytes} bytes of row numbers")
-    if place.rows == 0:
+    if frame.nbytes != _ROW_NUMBER_NBYTES * header.rows:
+        raise ProtocolError(f"{header}: {frame.nbytes} bytes of row numbers")
+    if header.rows == 0:
         return np.empty(0, np.uint32)
     rows = _align(frame, _ROW_NUMBER_NBYTES).view(np.uint32)
     if rows[0] < first or rows[-1] >= last or np.any(rows[1:] <= rows[:-1]):
-        raise ProtocolError(f"{place}: row numbers that do not ascend from {first} to below {last}")
+        raise ProtocolError(f"{header}: row numbers that do not ascend from {first} to below {last}")
     return rows
 
 

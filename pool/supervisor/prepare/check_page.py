@@ -8,12 +8,12 @@ from math import prod
 from loader.files.identity import DataFile
 from loader.stream.data_facts import format_facts
 from pool.machines.traffic import step_traffic
-from pool.supervisor.prepare.data_size import data_facts, estimate, file_lines, mixture, unit_warning
+from pool.supervisor.prepare.data_size import data_facts, describe_mixture, estimate_samples, file_lines, unit_warning
 from pool.supervisor.prepare.disk_plan import DiskPlan
 from pool.supervisor.prepare.gpu_page import gpu_lines
 from pool.supervisor.prepare.learning_rate import rate_lines
 from pool.supervisor.prepare.run_plan import RunPlan
-from pool.supervisor.resources.system_memory import mib
+from pool.supervisor.resources.system_memory import format_mib
 
 WIDTH = 22  # characters of the left column
 
@@ -46,7 +46,7 @@ def _run(run: RunPlan) -> Iterator[tuple[str, str]]:
     yield "training data", _data(run, samples)
     for line in file_lines(run.data["train"]):
         yield "", line
-    if (mixed := mixture(run)) is not None:
+    if (mixed := describe_mixture(run)) is not None:
         yield "mixture", mixed.removeprefix("data.train: ")
     for number, line in enumerate(rate_lines(run)):
         yield ("" if number else "learning rate"), line
@@ -68,14 +68,14 @@ def _run(run: RunPlan) -> Iterator[tuple[str, str]]:
 
 def _data(run: RunPlan, samples: int) -> str:
     """Describes the training data: files, samples, and how many epochs the run makes of them. `samples`: of the run."""
-    there = estimate(run.data["train"])
+    there = estimate_samples(run.data["train"])
     if not there:
         return _files(run.train_files)
     return f"{_files(run.train_files)}; about {there:,} samples after the filters: {samples / there:.2g} epochs"
 
 
 def _files(files: Sequence[DataFile]) -> str:
-    size = mib(sum(file.size for file in files))
+    size = format_mib(sum(file.size for file in files))
     return f"{_count(len(files), 'file')}, {size}" if files else "no files"
 
 
@@ -103,7 +103,7 @@ def _machines(run: RunPlan, machines: int) -> Iterator[tuple[str, str]]:
     shares = [len(groups.share(machine, machines)) for machine in range(machines)]
     yield "machines", f"{machines}; groups of a step on each: {', '.join(map(str, shares))}"
     rates = ", ".join(f"{1000 * traffic.seconds(rate):,.0f} ms at {rate} Gbit/s" for rate in _RATES)
-    yield "each sends", f"{mib(traffic.sent)} a step at most: {rates}"
+    yield "each sends", f"{format_mib(traffic.sent)} a step at most: {rates}"
     yield "", "another machine pays if it saves more than that: --measure says what a step takes on this one"
 
 
@@ -116,5 +116,5 @@ def _machine(run: RunPlan, disk: DiskPlan) -> Iterator[tuple[str, str]]:
     yield from gpu_lines(run)
     if (idle := run.idle_devices) is not None:
         yield "idle devices", idle
-    size = f"{disk.more} x {mib(disk.nbytes)}"
-    yield "checkpoints", f"{size} at a time, {mib(disk.free)} are free on the disk of {disk.place}"
+    size = f"{disk.more} x {format_mib(disk.nbytes)}"
+    yield "checkpoints", f"{size} at a time, {format_mib(disk.free)} are free on the disk of {disk.place}"

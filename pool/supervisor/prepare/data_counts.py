@@ -12,11 +12,11 @@ from pool.errors import ConfigError, RunError
 from pool.supervisor.resources.signals import StopSignals
 
 
-def with_steps(config: Config, data: Data, signals: StopSignals | None) -> tuple[Config, str]:
-    """Replaces train.epochs by train.steps. Returns the config, and a line for the user that names the number of steps.
+def epochs_to_steps(config: Config, data: Data, signals: StopSignals | None) -> tuple[Config, str]:
+    """Converts train.epochs to train.steps. Returns the new config, and a line for the user with the number of steps.
 
-    A config without epochs is returned as it is, with an empty line. `data`: of training; `signals`: a signal to stop
-    ends the count. Raises ConfigError; RunError for damaged data, and for a signal.
+    A config without epochs is returned unchanged, with an empty line. `data`: the training data; `signals`: a signal to
+    stop ends the count. Raises ConfigError; RunError for damaged data, and for a signal.
     """
     epochs, per_step = config.train.epochs, config.train.batches_per_step
     if not epochs:
@@ -26,40 +26,40 @@ def with_steps(config: Config, data: Data, signals: StopSignals | None) -> tuple
             "train.epochs: entries of data.train have shares, so an epoch reads some of them more than once; set "
             "train.steps"
         )
-    samples = _count(data, "train.epochs", signals)
+    samples = _count_samples(data, "train.epochs", signals)
     size = config.data.batch_size
-    taken = epochs * (samples // size * size if config.data.tail == "drop" else samples)
-    steps = -(-taken // (size * per_step))  # the fewest steps that take all samples
+    samples_per_epoch = samples // size * size if config.data.tail == "drop" else samples
+    steps = -(-epochs * samples_per_epoch // (size * per_step))  # rounded up, so that all samples are used
     if not 0 < steps <= MOST_STEPS:
         raise ConfigError(
             f"train.epochs: {epochs:,} of {samples:,} samples are {steps:,} steps; 1 to {MOST_STEPS:,} are allowed"
         )
     train = config.train.model_copy(update={"steps": steps, "epochs": 0})
-    said = f"train.epochs: {epochs:,} of {samples:,} samples are {steps:,} steps of {per_step} x {size:,}"
-    return config.model_copy(update={"train": train}), said
+    line = f"train.epochs: {epochs:,} of {samples:,} samples are {steps:,} steps of {per_step} x {size:,}"
+    return config.model_copy(update={"train": train}), line
 
 
 def validation_samples(config: Config, data: Data, signals: StopSignals | None) -> int | None:
-    """Returns the number of samples of a validation that takes all of them.
+    """Counts the samples of a validation over all validation data.
 
-    None if validations take whole batches, or if there are none. `data`: of validations. Raises ConfigError and
-    RunError as `with_steps`.
+    Returns None if validations use a number of batches, or if there are no validations. `data`: the validation data.
+    Raises ConfigError and RunError as `epochs_to_steps`.
     """
     if config.train.validation_batches != "all" or not config.validates:
         return None
-    return _count(data, "train.validation_batches", signals)
+    return _count_samples(data, "train.validation_batches", signals)
 
 
-def _count(data: Data, key: str, signals: StopSignals | None) -> int:
-    """Counts the samples of a pass over the data. `key`: the setting that needs it, for errors. Raises
+def _count_samples(data: Data, key: str, signals: StopSignals | None) -> int:
+    """Counts the samples of a pass over the data. `key`: the setting that needs the number, for errors. Raises
     ConfigError, RunError."""
 
-    def look() -> None:
+    def check_signals() -> None:
         if signals is not None and signals.count > 0:
             raise RunError("stopped before the first step", signals.exit_code)
 
     try:
-        return data.trim_files().count_samples(look)  # cut to the sizes that the planner will see
+        return data.trim_files().count_samples(check_signals)  # trimmed to the sizes that the planner will see
     except RunError:
         raise
     except DataError as error:

@@ -32,7 +32,8 @@ from pool.protocol.messages import Purpose
 from pool.supervisor.prepare.data_size import data_facts, unit_warning
 from pool.supervisor.prepare.run_plan import RunPlan
 
-Recorded = Sequence[tuple[str, int]]  # name and size of each file, as in SavedState.data
+FileRecords = Sequence[tuple[str, int]]  # name and size of each file, as in SavedState.data
+FileValues = Sequence[tuple[int, float]]  # for each value of a setting: number of consecutive files, value
 
 
 @dataclass(frozen=True)
@@ -52,59 +53,69 @@ class DataFiles:
         return self.data["validate"].files
 
 
-def find(config: Config, saved: SavedState | None) -> DataFiles:
+def find_data_files(config: Config, saved: SavedState | None) -> DataFiles:
     """Finds the files that the config names, as they are now.
 
     `saved`: state in the checkpoint to resume from, or None. With data.growing = "ignore_new", files that are newer
     than the checkpoint are left out, and so are bytes added to the end of files. Raises ConfigError, of which
     UnavailableError for files that do not exist now.
     """
-    data = config.data
-    recorded: Mapping[str, Recorded] = {}
-    if saved is not None:
-        recorded = {"train": saved.data, "validation": saved.validation}
     notes: list[str] = []
-    files: dict[str, tuple[DataFile, ...]] = {}
+    train_files = _find_files(config, "train", () if saved is None else saved.data, notes)
+    validation_files = _find_files(config, "validation", () if saved is None else saved.validation, notes)
+    digests = _content_digests(validation_files)
+    if config.data.validation_share:
+        validation_files = train_files
+    can_compare = saved is not None and saved.validation and validation_files
+    if saved is not None and can_compare and not same_validation(saved, validation_files, digests):
+        notes.append("data.validation: other files than before; the losses of validations can't be compared any more")
+    streams = run_data(config, train_files, validation_files)
+    notes += format_facts(data_facts(streams))
+    warning = unit_warning(config.task, streams)
+    if warning is not None:
+        notes.append(warning)
+    return DataFiles(streams, digests, tuple(notes))
+
+
+def _find_files(config: Config, key: str, records: FileRecords, notes: list[str]) -> tuple[DataFile, ...]:
+    """Finds the files of one setting, data.train or data.validation, by `key`.
+
+    `records`: name and size of each file in the checkpoint to resume from; `notes`: gets lines for the user. Raises
+    ConfigError, UnavailableError.
+    """
+    setting, may_grow = f"data.{key}", config.data.may_grow
     try:
-        for key in ("train", "validation"):
-            paths, entries = find_entry_files(getattr(data, key), f"data.{key}")
-            known = recorded.get(key, ())
-            if data.may_grow and known and len(old := _recorded(paths, known)) == len(known) < len(paths):
-                notes.append(f"data.{key}: files newer than the checkpoint are left out: {len(paths) - len(old)}")
-                paths = old
-            files[key] = apply_entry_settings(identify(paths), entries, f"data.{key}")
-            if data.may_grow and _names(files[key]) == [name for name, _ in known]:
-                files[key] = tuple(file.up_to(int(size)) for file, (_, size) in zip(files[key], known, strict=True))
+        paths, entries = find_entry_files(getattr(config.data, key), setting)
+        if may_grow and records:
+            recorded_paths = _select_recorded(paths, records)
+            if len(recorded_paths) == len(records) < len(paths):
+                num_new = len(paths) - len(recorded_paths)
+                notes.append(f"{setting}: files newer than the checkpoint are left out: {num_new}")
+                paths = recorded_paths
+        files = apply_entry_settings(identify(paths), entries, setting)
     except DataError as error:
-        raise (UnavailableError if has_error_number(error, AWAY_ERRORS) else ConfigError)(str(error)) from None
+        if has_error_number(error, AWAY_ERRORS):
+            raise UnavailableError(str(error)) from None
+        raise ConfigError(str(error)) from None
     except NoFileError as error:
         raise UnavailableError(str(error)) from None
     except ValueError as error:
         raise ConfigError(str(error)) from None
-    digests = _content_digests(files["validation"])
-    if data.validation_share:
-        files["validation"] = files["train"]
-    before = saved if saved is not None and saved.validation and files["validation"] else None
-    if before is not None and not same_validation(before, files["validation"], digests):
-        notes.append("data.validation: other files than before; the losses of validations can't be compared any more")
-    streams = run_data(config, files["train"], files["validation"])
-    notes += format_facts(data_facts(streams))
-    if (warning := unit_warning(config.task, streams)) is not None:
-        notes.append(warning)
-    return DataFiles(streams, digests, tuple(notes))
+    if may_grow and _file_names(files) == [name for name, _ in records]:
+        return tuple(file.up_to(int(size)) for file, (_, size) in zip(files, records, strict=True))
+    return files
 
 
 def _content_digests(files: Sequence[DataFile]) -> tuple[str, ...]:
     """Returns a digest of the content of each file. Raises UnavailableError if one can't be read."""
     try:
-        return tuple(f"{content_digest(file.path, file.size)}{_scale_of(file)}" for file in files)
+        return tuple(f"{content_digest(file.path, file.size)}{_scale_mark(file)}" for file in files)
     except OSError as error:
         raise UnavailableError(f"data.validation: {error.filename}: {error.strerror}") from None
 
 
-def _scale_of(file: DataFile) -> str:
-    """Returns a mark for a file whose scores are multiplied, because validations with other scores measure something
-    else."""
+def _scale_mark(file: DataFile) -> str:
+    """Returns a suffix for the digest of a file whose scores are multiplied, since other scores give other losses."""
     return "" if file.score_scale == 1.0 else f" x {file.score_scale:g}"
 
 
@@ -113,32 +124,34 @@ def compare_files(saved: SavedState, files: Sequence[DataFile], checkpoint: Path
 
     Raises ConfigError for other names, shares or scales, RunError for a file whose size has changed.
     """
-    then = [(str(name), int(size)) for name, size in saved.data]
-    if _names(files) != [name for name, _ in then]:
+    names, saved_names = _file_names(files), [str(name) for name, _ in saved.data]
+    if names != saved_names:
         raise ConfigError(
-            f"data.train: {_listed(_names(files))} now, other data in {checkpoint} "
-            f"({_listed([name for name, _ in then])}); a resumed run must take the same batches"
+            f"data.train: {_format_names(names)} now, other data in {checkpoint} "
+            f"({_format_names(saved_names)}); a resumed run must take the same batches"
         )
-    for name, now, before in (
-        ("shares", describe_mixture(files), saved.mixture),
-        ("score_scale", describe_scales(files), saved.scales),
-    ):
-        if now != list(before):
-            raise ConfigError(
-                f"data.train: {_of_files(name, now)} now, {_of_files(name, before)} in {checkpoint}; a resumed run "
-                f"must take the same batches: set {name} back, or begin another run with model.start_from"
-            )
-    for file, (_, size) in zip(files, then, strict=True):
-        if file.size != size:
-            advice = '; data.growing = "ignore_new" leaves the new bytes out' if file.size > size else ""
+    _compare_setting("shares", describe_mixture(files), saved.mixture, checkpoint)
+    _compare_setting("score_scale", describe_scales(files), saved.scales, checkpoint)
+    for file, (_, saved_size) in zip(files, saved.data, strict=True):
+        if file.size != saved_size:
+            advice = '; data.growing = "ignore_new" leaves the new bytes out' if file.size > saved_size else ""
             raise RunError(
-                f"{file.path}: has changed: {file.size} bytes now, {size} when {checkpoint} was written; "
+                f"{file.path}: has changed: {file.size} bytes now, {saved_size} when {checkpoint} was written; "
                 f"a resumed run must take the same batches{advice}",
                 EXIT_DATA,
             )
 
 
-def left_out(run: RunPlan) -> list[str]:
+def _compare_setting(name: str, values: FileValues, saved_values: FileValues, checkpoint: Path) -> None:
+    """Raises ConfigError if the values of a setting of data.train's entries differ from those in the checkpoint."""
+    if list(values) != list(saved_values):
+        raise ConfigError(
+            f"data.train: {_format_values(name, values)} now, {_format_values(name, saved_values)} in {checkpoint}; a "
+            f"resumed run must take the same batches: set {name} back, or begin another run with model.start_from"
+        )
+
+
+def describe_cut_files(run: RunPlan) -> list[str]:
     """Returns lines for the user about files whose ends are not read."""
     cut = [file for file in dict.fromkeys((*run.train_files, *run.validation_files)) if file.modified is None]
     if not cut:
@@ -147,7 +160,7 @@ def left_out(run: RunPlan) -> list[str]:
     return [f'data.growing = "ignore_new": {cut[0].path} is read up to byte {cut[0].size}{more}']
 
 
-def saved_sums(run: RunPlan, saved: SavedState, checkpoint: Path) -> dict[Purpose, npt.NDArray[np.uint64]]:
+def load_saved_sums(run: RunPlan, saved: SavedState, checkpoint: Path) -> dict[Purpose, npt.NDArray[np.uint64]]:
     """Returns the checksums of the chunks that were read before the checkpoint was written, for each stream.
 
     Each checksum is a uint64, in the format of native/stream/chunk_sums.h. Raises CheckpointError, or RunError if the
@@ -158,12 +171,12 @@ def saved_sums(run: RunPlan, saved: SavedState, checkpoint: Path) -> dict[Purpos
     tables = _load_sums(checkpoint / CHUNK_SUMS)
     sums: dict[Purpose, npt.NDArray[np.uint64]] = {}
     for purpose, count in run.planned.num_chunks.items():
-        if purpose not in tables or (purpose == "validate" and _other_validation(run, saved)):
+        if purpose not in tables or (purpose == "validate" and not _validates_on_same_data(run, saved)):
             continue
         if tables[purpose].size != count:
             paths = [str(file.path) for file in run.data[purpose].files]
             raise RunError(
-                f"{_listed(paths)}: the data have changed: {count} chunks now, "
+                f"{_format_names(paths)}: the data have changed: {count} chunks now, "
                 f"{tables[purpose].size} when {checkpoint} was written",
                 EXIT_DATA,
             )
@@ -171,7 +184,7 @@ def saved_sums(run: RunPlan, saved: SavedState, checkpoint: Path) -> dict[Purpos
     return sums
 
 
-def check_at_end(run: RunPlan) -> None:
+def check_unchanged_at_end(run: RunPlan) -> None:
     """Checks that no file has changed since the run began. Raises RunError."""
     try:
         check_unchanged((*run.train_files, *run.validation_files), may_grow=run.config.data.may_grow)
@@ -190,30 +203,31 @@ def _load_sums(path: Path) -> dict[str, npt.NDArray[np.uint64]]:
     return tables
 
 
-def _other_validation(run: RunPlan, saved: SavedState) -> bool:
-    return not same_validation(saved, run.validation_files, run.validation_digests)
+def _validates_on_same_data(run: RunPlan, saved: SavedState) -> bool:
+    return same_validation(saved, run.validation_files, run.validation_digests)
 
 
-def _names(files: Sequence[DataFile]) -> list[str | int]:
+def _file_names(files: Sequence[DataFile]) -> list[str]:
     return [file.path.name for file in files]
 
 
-def _listed(names: Sequence[str | int]) -> str:
-    some = ", ".join(str(name) for name in names[:3])
-    return some if len(names) <= 3 else f"{some}, ... ({len(names)} files)"
+def _format_names(names: Sequence[str]) -> str:
+    """Returns the first three names of files, and the number of files if there are more."""
+    first_names = ", ".join(names[:3])
+    return first_names if len(names) <= 3 else f"{first_names}, ... ({len(names)} files)"
 
 
-def _of_files(name: str, numbers: Sequence[tuple[int, float]]) -> str:
-    """Describes values of a setting in words, such as `shares 0.5 (2 files)`. `numbers`: for each value its count of
-    files."""
-    listed = ", ".join(f"{number:g} ({count} file{'s' if count != 1 else ''})" for count, number in numbers)
+def _format_values(name: str, values: FileValues) -> str:
+    """Describes the values of a setting, such as `shares 0.5 (2 files)`."""
+    listed = ", ".join(f"{value:g} ({count} file{'s' if count != 1 else ''})" for count, value in values)
     return f"{name} {listed}" if listed else f"no {name}"
 
 
-def _recorded(paths: Sequence[Path], known: Recorded) -> list[Path]:
-    """Returns the paths whose names are in the checkpoint's record, in its order."""
-    recorded: list[Path] = []
+def _select_recorded(paths: Sequence[Path], records: FileRecords) -> list[Path]:
+    """Returns the paths that have the names in `records`, as many of these, in their order, as there are."""
+    names = [name for name, _ in records]
+    selected: list[Path] = []
     for path in paths:
-        if len(recorded) < len(known) and path.name == known[len(recorded)][0]:
-            recorded.append(path)
-    return recorded
+        if len(selected) < len(names) and path.name == names[len(selected)]:
+            selected.append(path)
+    return selected

@@ -11,11 +11,11 @@ from loader.stream.data import Data
 from loader.stream.data_facts import DataFact
 from pool.protocol.messages import Purpose
 from pool.supervisor.prepare.run_plan import RunPlan
-from pool.supervisor.resources.system_memory import mib
+from pool.supervisor.resources.system_memory import format_mib
 from pool.task.registry import load_task_module
 
 
-def estimate(data: Data) -> int | None:
+def estimate_samples(data: Data) -> int | None:
     """Estimates the number of samples in a pass over the data. None if it can't be estimated."""
     try:
         return data.samples_per_epoch()
@@ -23,7 +23,7 @@ def estimate(data: Data) -> int | None:
         return None
 
 
-def mixture(run: RunPlan) -> str | None:
+def describe_mixture(run: RunPlan) -> str | None:
     """Returns a line with the share that each entry of data.train has of an epoch. None if the entries have no
     shares."""
     try:
@@ -38,12 +38,12 @@ def mixture(run: RunPlan) -> str | None:
     return f"data.train: samples of an epoch, about: {', '.join(entries)}" if entries else None
 
 
-def short_validation(run: RunPlan) -> str | None:
+def warn_of_repeated_validation(run: RunPlan) -> str | None:
     """Returns a warning if validations take more samples than there are, else None."""
     train, batch = run.config.train, run.config.data.batch_size
     if not run.config.validate_every or not run.validation_files or train.validation_batches == "all":
         return None
-    there = estimate(run.data["validate"])
+    there = estimate_samples(run.data["validate"])
     if not there or there >= train.validation_batches * batch:
         return None
     return (
@@ -77,7 +77,7 @@ def file_lines(data: Data) -> Iterator[str]:
     """Yields a line for each file: path, format, size. Of many files only the first _MOST have one."""
     for file in data.files[:_MOST]:
         kind = _kind(data, file)
-        yield ", ".join(filter(None, (str(file.path), str(kind or ""), mib(file.size))))
+        yield ", ".join(filter(None, (str(file.path), str(kind or ""), format_mib(file.size))))
     if len(data.files) > _MOST:
         yield f"... and {len(data.files) - _MOST:,} more"
 

@@ -7,15 +7,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from pool.checkpoint.folder import checkpoints
+from pool.checkpoint.folder import list_checkpoints
 from pool.checkpoint.state import FOLDER
 from pool.errors import ResourceError, RunError
 from pool.supervisor.prepare.run_plan import RunPlan
-from pool.supervisor.resources.system_memory import mib
+from pool.supervisor.resources.system_memory import format_mib
 
-_STATE = 1 << 20  # bytes of a checkpoint besides tensors and the record of data files
-_OF_A_FILE = 300  # bytes of a data file's record in a checkpoint, its name included
-_OF_A_CHUNK = 8
+_STATE_NBYTES = 1 << 20  # of a checkpoint, besides tensors and the records of data files
+_FILE_NBYTES = 300  # of a data file's record in a checkpoint, its name included
+_CHUNK_NBYTES = 8  # of a chunk's checksum in a checkpoint
 
 
 @dataclass(frozen=True)
@@ -30,28 +30,44 @@ class DiskPlan:
 
 
 def disk_plan(run: RunPlan) -> DiskPlan:
-    """Counts the checkpoints that the run will keep, and the one that is being written. Raises RunError."""
-    train = run.config.train
-    files = len(run.train_files) + len(run.validation_files)
-    data = _OF_A_FILE * files + _OF_A_CHUNK * sum(run.planned.num_chunks.values())
-    every = 1 if train.checkpoint_minutes else train.checkpoint_every
-    due = 1 if every == 0 else 1 + (train.steps - run.step) // every
-    best = 1 if run.config.validates else 0
+    """Computes the room that the run's checkpoints will take, and the room that there is. Raises RunError."""
     folder = run.run_dir / FOLDER
-    there = len(checkpoints(folder))
-    kept = train.keep_checkpoints + best + (train.steps // train.keep_every if train.keep_every else 0)
-    more = min(max(0, kept - there) + 1, due + best)
-    place = next(path for path in (folder, *folder.parents) if path.exists())
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
     try:
-        space = os.statvfs(place)
+        space = os.statvfs(existing)
     except OSError as error:
-        raise RunError(f"{place}: {error.strerror}") from None
-    nbytes = run.planned.state_nbytes + _STATE + data
-    return DiskPlan(nbytes, more, place, space.f_bavail * space.f_frsize, keeps_every=train.keep_every > 0)
+        raise RunError(f"{existing}: {error.strerror}") from None
+    return DiskPlan(
+        nbytes=_checkpoint_nbytes(run),
+        more=_count_additional(run, len(list_checkpoints(folder))),
+        place=existing,
+        free=space.f_bavail * space.f_frsize,
+        keeps_every=run.config.train.keep_every > 0,
+    )
 
 
-def advice_for(plans: Iterable[DiskPlan]) -> str:
-    """Returns what takes less room, for the user: settings of the runs, or another disk."""
+def _checkpoint_nbytes(run: RunPlan) -> int:
+    """Returns the bytes of one checkpoint."""
+    num_files = len(run.train_files) + len(run.validation_files)
+    num_chunks = sum(run.planned.num_chunks.values())
+    return run.planned.state_nbytes + _STATE_NBYTES + _FILE_NBYTES * num_files + _CHUNK_NBYTES * num_chunks
+
+
+def _count_additional(run: RunPlan, num_existing: int) -> int:
+    """Returns how many checkpoints there may be at a time besides the existing ones, with the one that is being
+    written."""
+    train = run.config.train
+    num_best = 1 if run.config.validates else 0
+    num_kept = train.keep_checkpoints + num_best
+    if train.keep_every:
+        num_kept += train.steps // train.keep_every
+    every = 1 if train.checkpoint_minutes else train.checkpoint_every
+    num_due = 1 if every == 0 else 1 + (train.steps - run.step) // every
+    return min(max(0, num_kept - num_existing) + 1, num_due + num_best)
+
+
+def format_advice(plans: Iterable[DiskPlan]) -> str:
+    """Returns the advice for a disk that is too small: settings to lower, or another folder."""
     every = "raise train.keep_every, " if any(plan.keeps_every for plan in plans) else ""
     return f"lower train.keep_checkpoints, {every}or choose another run.dir"
 
@@ -60,6 +76,7 @@ def check_disk(plan: DiskPlan) -> None:
     """Checks that the disk has room for the checkpoints. Raises ResourceError."""
     if plan.more * plan.nbytes > plan.free:
         raise ResourceError(
-            f"not enough room on the disk of {plan.place}: {plan.more} more checkpoints of {mib(plan.nbytes)} are to "
-            f"be written, and {mib(plan.free)} are free; {advice_for([plan])}"
+            f"not enough room on the disk of {plan.place}: {plan.more} more checkpoints of "
+            f"{format_mib(plan.nbytes)} are to be written, and {format_mib(plan.free)} are free; "
+            f"{format_advice([plan])}"
         )

@@ -25,7 +25,7 @@ def gpu_lines(run: RunPlan) -> Iterator[tuple[str, str]]:
         if card.kernels is not None:
             none = "" if card.kernels.available else "none, torch's own operations serve: "
             yield "", f"kernels: {none}{card.kernels.description}"
-    yield "exchange", exchange_in_words(run.planned.exchange)
+    yield "exchange", describe_exchange(run.planned.exchange)
 
 
 def gpu_notes(run: RunPlan) -> Iterator[str]:
@@ -42,7 +42,7 @@ def gpu_notes(run: RunPlan) -> Iterator[str]:
             )
 
 
-def exchange_in_words(exchange: Exchange) -> str:
+def describe_exchange(exchange: Exchange) -> str:
     """Describes where gradients and weights lie, and why there."""
     if not exchange.on_device:
         return f"host: {exchange.reason or _HOST}"

@@ -21,7 +21,7 @@ _MOST_SHOWN = 200  # most characters that are shown of a value
 _NOT_THE_SAME = (Effect.NONE, Effect.SAME_FILES, Effect.NUMERICS)
 
 
-def of_config(config: Config, machines: int) -> list[Fact]:
+def config_facts(config: Config, machines: int) -> list[Fact]:
     """Returns the facts of the config: version of sparsepool, number of machines, and all settings that change
     results."""
     settings = config.model_dump(mode="json")
@@ -30,7 +30,7 @@ def of_config(config: Config, machines: int) -> list[Fact]:
     return facts + [Fact(key, _shown(value_at(settings, key))) for key in keys]
 
 
-def of_plan(run: RunPlan) -> list[Fact]:
+def plan_facts(run: RunPlan) -> list[Fact]:
     """Returns the facts of the plan: data files, numerics, and what --override has changed. Raises DataChangedError,
     OSError."""
     files = {"data.train": run.train_files, "data.validation": run.validation_files}

@@ -15,7 +15,7 @@ from pool.errors import ConfigError
 from pool.supervisor.resources.run_folder import RunFolder
 
 
-def parse(text: str) -> tuple[str, Any]:
+def parse_override(text: str) -> tuple[str, Any]:
     """Parses `KEY=VALUE`, where the value is written as in a config file. Raises ConfigError."""
     key, equals, value = text.partition("=")
     try:
@@ -29,7 +29,7 @@ def parse(text: str) -> tuple[str, Any]:
     return key.strip(), parsed
 
 
-def overrides_of(
+def collect_overrides(
     saved: SavedState | None, changes: Sequence[tuple[str, Any]], folder: RunFolder
 ) -> tuple[Override, ...]:
     """Returns all overrides of the run, those included that are still to be applied.
@@ -51,10 +51,10 @@ def overrides_of(
                 f"--override {key}: the checkpoint holds no such number; it has {', '.join(keys)}; other keys are set "
                 "in the config, or with --set"
             )
-    pending, repeated = to_apply(saved.step, history, folder.recorded_overrides(), changes)
+    pending, repeated = to_apply(saved.step, history, folder.read_overrides(), changes)
     for entry in repeated:
-        folder.note(f"--override {entry.key}: {entry.value} was set at step {entry.step}, and is not set again")
+        folder.add_note(f"--override {entry.key}: {entry.value} was set at step {entry.step}, and is not set again")
     for entry in pending:
         when = "now" if entry.step == saved.step else f"at step {entry.step}, as config.json says"
-        folder.note(f"{entry.key} becomes {entry.value} {when}")
+        folder.add_note(f"{entry.key} becomes {entry.value} {when}")
     return (*history, *pending)

@@ -6,7 +6,7 @@ Every problem is reported in one clear line here, when nothing was started or wr
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,14 +23,14 @@ from pool.protocol.address import new_key
 from pool.protocol.identity import COORDINATOR, Peer
 from pool.supervisor.prepare import data_files
 from pool.supervisor.prepare.check_page import check_page
-from pool.supervisor.prepare.data_counts import validation_samples, with_steps
+from pool.supervisor.prepare.data_counts import epochs_to_steps, validation_samples
 from pool.supervisor.prepare.data_files import DataFiles
-from pool.supervisor.prepare.data_size import mixture, short_validation
+from pool.supervisor.prepare.data_size import describe_mixture, warn_of_repeated_validation
 from pool.supervisor.prepare.disk_plan import check_disk, disk_plan
 from pool.supervisor.prepare.gpu_page import gpu_notes
 from pool.supervisor.prepare.learning_rate import rate_lines
-from pool.supervisor.prepare.memory import memory_plan, shortage, table
-from pool.supervisor.prepare.overrides import overrides_of
+from pool.supervisor.prepare.memory import describe_shortage, format_table, memory_plan
+from pool.supervisor.prepare.overrides import collect_overrides
 from pool.supervisor.prepare.planner_request import ask_planner
 from pool.supervisor.prepare.preflight import (
     check_current_folder,
@@ -45,9 +45,9 @@ from pool.supervisor.prepare.resume import (
     compare_model,
     compare_numerics,
     compare_optimizer,
+    restore_start,
     resume_point,
     saved_state,
-    with_its_start,
 )
 from pool.supervisor.prepare.run_plan import RunPlan
 from pool.supervisor.processes.forkserver import ForkServer
@@ -59,7 +59,7 @@ from pool.task.start import check_member_starts, start_checkpoint
 from pool.telemetry.prometheus import check_prometheus
 
 
-def prepare(
+def prepare_run(
     config: Config,
     folder: RunFolder,
     signals: StopSignals,
@@ -78,27 +78,30 @@ def prepare(
     check_folder(folder.inside)
     check_trace(config)
     check_prometheus(config.telemetry.prometheus)
-    checkpoint = folder.last_checkpoint()
+    checkpoint = folder.find_last_checkpoint()
     if step is not None:
-        checkpoint = None if step == 0 else folder.checkpoint_of(step)
+        checkpoint = None if step == 0 else folder.select_checkpoint(step)
     saved = None if checkpoint is None else saved_state(checkpoint)
-    overrides = overrides_of(saved, changes, folder)
-    started = ""
+    overrides = collect_overrides(saved, changes, folder)
+    notes = []
     if saved is not None:
-        config, started = with_its_start(config, saved)
+        config, start_note = restore_start(config, saved)
+        notes.append(start_note)
     files = _find_files(config, saved)
-    config, steps = with_steps(config, files.data["train"], signals)
-    changed = "" if saved is None else changed_settings(config, folder.recorded())
-    for note in filter(None, (started, changed, steps)):
-        folder.note(note)
+    config, steps_note = epochs_to_steps(config, files.data["train"], signals)
+    if saved is not None:
+        notes.append(changed_settings(config, folder.read_config()))
+    notes.append(steps_note)
+    for note in filter(None, notes):
+        folder.add_note(note)
     run, forkserver = _plan_run(config, files, folder.inside, folder.logs, checkpoint, signals, overrides)
     run = replace(run, place=place)
     try:
-        for note in (*files.notes, *data_files.left_out(run)):
-            folder.note(note)
+        for note in (*files.notes, *data_files.describe_cut_files(run)):
+            folder.add_note(note)
         check_disk(disk_plan(run))
         if run.start_from is not None:
-            folder.note(f"starting with the weights of {run.start_from}")
+            folder.add_note(f"starting with the weights of {run.start_from}")
         if checkpoint is not None and saved is not None:
             compare_model(run, checkpoint, saved)
             compare_optimizer(config, checkpoint, saved, folder, {key for key, _ in changes})
@@ -106,54 +109,63 @@ def prepare(
     except PoolError:
         forkserver.end()
         raise
-    if config.train.validate_every and not config.validates:
-        folder.note("no validations: data.validation names no file")
-    if place is None and (idle := run.idle_devices) is not None:
-        folder.note(idle)
-    for note in (*run.planned.about_devices, *gpu_notes(run)):
-        folder.note(note)
-    folder.note(f"learning rate: {'; '.join(rate_lines(run))}")
-    averaged = config.train.average.left_out(config.train.steps)
-    for said in (mixture(run), short_validation(run), averaged):
-        if said is not None:
-            folder.note(said)
-    for group in equal([member.model_dump(mode="json") for member in config.members]):
-        folder.note(f"{named(group)} have the same settings, seed included: they are the same network")
+    for note in _plan_notes(run):
+        folder.add_note(note)
     return run, forkserver
 
 
-def check(config: Config, show: Callable[[str], object], machines: int = 1, *, begins: int = 0) -> RunPlan:
+def _plan_notes(run: RunPlan) -> Iterator[str]:
+    """Yields lines for the user about what a run will do that may not be intended, and about its learning rate."""
+    config = run.config
+    if config.train.validate_every and not config.validates:
+        yield "no validations: data.validation names no file"
+    is_single_machine = run.place is None
+    if is_single_machine and run.idle_devices is not None:
+        yield run.idle_devices
+    yield from run.planned.about_devices
+    yield from gpu_notes(run)
+    yield f"learning rate: {'; '.join(rate_lines(run))}"
+    average_note = config.train.average.left_out(config.train.steps)
+    for note in (describe_mixture(run), warn_of_repeated_validation(run), average_note):
+        if note is not None:
+            yield note
+    for group in equal([member.model_dump(mode="json") for member in config.members]):
+        yield f"{named(group)} have the same settings, seed included: they are the same network"
+
+
+def check_run(config: Config, show: Callable[[str], object], machines: int = 1, *, begins: int = 0) -> RunPlan:
     """Checks a run without making or starting anything, and shows a page about it. Returns its plan.
 
-    The checks are those of `prepare` and `reserve`. `machines`: number of machines that compute the run; `begins`:
-    number of steps that the run will find done. Raises ConfigError, ResourceError, RunError. Devices that this machine
-    lacks, and too little memory or disk, are raised after the page was shown.
+    The checks are those of `prepare_run` and `reserve_memory`. `machines`: number of machines that compute the run;
+    `begins`: number of steps that are done when the run starts. Raises ConfigError, ResourceError, RunError. Errors
+    about missing devices, memory and disk are raised after the page was shown.
     """
     check_trace(config)
     check_prometheus(config.telemetry.prometheus)
     run_dir = config.run_dir
     with tempfile.TemporaryDirectory(prefix="pool-check-") as logs:
         files = _find_files(config, None)
-        config, _ = with_steps(config, files.data["train"], None)
+        config, _ = epochs_to_steps(config, files.data["train"], None)
         run, forkserver = _plan_run(config, files, Path(logs), Path(logs), None, only_check=True, begins=begins)
         forkserver.end()
     run = replace(run, run_dir=run_dir)
-    rows, available = memory_plan(run, run.memory_map().sizes()), available_memory()
+    memory, available = memory_plan(run, run.memory_map().sizes()), available_memory()
     disk = disk_plan(run)
-    show(check_page(run, disk, table(rows, available), machines))
+    show(check_page(run, disk, format_table(memory, available), machines))
     if run.planned.missing:
         raise UnavailableError(run.planned.missing)
     check_disk(disk)
-    if (problem := shortage(rows, available)) is not None:
-        raise ResourceError(problem)
+    shortage = describe_shortage(memory, available)
+    if shortage is not None:
+        raise ResourceError(shortage)
     return run
 
 
 def _find_files(config: Config, saved: SavedState | None) -> DataFiles:
-    """Finds the data files, after checks that need no file."""
+    """Checks the current folder and the settings of validations, then finds the data files."""
     check_current_folder()
     check_validation(config)
-    return data_files.find(config, saved)
+    return data_files.find_data_files(config, saved)
 
 
 def _plan_run(
@@ -168,13 +180,12 @@ def _plan_run(
     only_check: bool = False,
     begins: int = 0,
 ) -> tuple[RunPlan, ForkServer]:
-    """Makes the plan of a run by the planner. Returns it with the fork server.
+    """Has the planner plan a run. Returns the plan, and the fork server.
 
     `checkpoint`: to resume from, or None; `only_check`: missing devices are reported, and are no error; `begins`:
-    number of steps that are taken as done.
+    number of steps that count as done. Raises ConfigError, ResourceError, RunError.
     """
-    # a wrong name is refused before torch is imported
-    check_devices(config.pool.devices, config.testing.device_module)
+    check_devices(config.pool.devices, config.testing.device_module)  # before the planner imports torch
     check_descriptors(config)
     samples = validation_samples(config, files.data["validate"], signals)
     step, cursor = resume_point(config, checkpoint, files.train)

@@ -15,7 +15,7 @@ from loader.exit_codes import EXIT_DONE
 from loader.files.identity import DataFile
 from loader.section import Effect
 from loader.stream.interface import Cursor
-from pool.checkpoint.compare_tensors import first_difference, forms_in, forms_of
+from pool.checkpoint.compare_tensors import first_difference, header_specs, model_specs
 from pool.checkpoint.fingerprint import LAYOUT, NATIVE_CODE, differences, differing_keys
 from pool.checkpoint.state import STATE, WEIGHTS, OptimizerNumbers, SavedState, read_header, read_state
 from pool.config.key_path import walk
@@ -24,7 +24,16 @@ from pool.config.tree import Config
 from pool.errors import CheckpointError, ConfigError, UnavailableError
 from pool.exchange.layout import member_prefix
 from pool.run_folder.first_steps import STEPS
-from pool.run_folder.strict_json import ABSENT, changed_entry, not_ours, printable, said, same, same_entry, value_at
+from pool.run_folder.strict_json import (
+    ABSENT,
+    are_equal,
+    find_changed_entry,
+    foreign_content_error,
+    format_value,
+    have_equal_entry,
+    printable,
+    value_at,
+)
 from pool.supervisor.prepare.data_files import compare_files
 from pool.supervisor.prepare.repeated_steps import first_steps_agree
 from pool.supervisor.prepare.run_plan import RunPlan
@@ -34,8 +43,8 @@ from pool.telemetry.status import Status, read_status
 
 
 def resume_point(config: Config, checkpoint: Path | None, files: Sequence[DataFile]) -> tuple[int, Cursor]:
-    """Returns the step and the cursor (place in the data) with which a run begins: 0 and the start without a
-    checkpoint.
+    """Returns the step and the cursor (place in the data) with which a run begins. Without a checkpoint these are step
+    0 and the start of the data.
 
     Raises CheckpointError, or ConfigError and RunError if the run would take other batches than the checkpoint's.
     """
@@ -45,18 +54,26 @@ def resume_point(config: Config, checkpoint: Path | None, files: Sequence[DataFi
     if saved.step > config.train.steps:
         raise ConfigError(f"train.steps: {config.train.steps} is less than the {saved.step} steps done already")
     _compare_fixed(config, checkpoint, saved)
-    members = len(config.members)
-    for name, of_members in (("members", saved.members), ("validations.members", saved.validations.members)):
-        if len(of_members) not in (0, members):
-            raise not_ours(checkpoint / STATE, f"{name}: {len(of_members)} entries, of a run of {members}")
-    if saved.cursor.batch != saved.step * config.train.batches_per_step:
-        raise not_ours(
-            checkpoint / STATE,
-            f"cursor.batch: {saved.cursor.batch}, but step {saved.step} begins with batch "
-            f"{saved.step * config.train.batches_per_step}",
-        )
+    _check_consistency(config, checkpoint, saved)
     compare_files(saved, files, checkpoint)
     return saved.step, saved.cursor
+
+
+def _check_consistency(config: Config, checkpoint: Path, saved: SavedState) -> None:
+    """Checks that a checkpoint has the state of every member, and begins with the first batch of a step.
+
+    Raises CheckpointError.
+    """
+    num_members = len(config.members)
+    for name, states in (("members", saved.members), ("validations.members", saved.validations.members)):
+        if len(states) not in (0, num_members):
+            raise foreign_content_error(checkpoint / STATE, f"{name}: {len(states)} entries, of a run of {num_members}")
+    first_batch = saved.step * config.train.batches_per_step
+    if saved.cursor.batch != first_batch:
+        raise foreign_content_error(
+            checkpoint / STATE,
+            f"cursor.batch: {saved.cursor.batch}, but step {saved.step} begins with batch {first_batch}",
+        )
 
 
 def saved_state(checkpoint: Path) -> SavedState:
@@ -67,52 +84,56 @@ def saved_state(checkpoint: Path) -> SavedState:
         raise CheckpointError(f"{error.filename or checkpoint}: {error.strerror}") from None
 
 
-def with_its_start(config: Config, saved: SavedState) -> tuple[Config, str]:
-    """Restores in the config what the run has begun from, since a resumed run can't change that.
+def restore_start(config: Config, saved: SavedState) -> tuple[Config, str]:
+    """Restores model.start_from, the weights that the run has begun with, which a resumed run can't change.
 
-    Returns the config, and a line for the user if the config named something else, else an empty string.
+    Returns the config, and a line for the user if the config has another value, else an empty string.
     """
-    then, now = value_at(saved.config, f"model.{KEY}"), getattr(config.model, KEY)
-    then = then if isinstance(then, str) else None
-    kept = config.model_copy(update={"model": config.model.model_copy(update={KEY: then})})
-    if now in (None, then):
-        return kept, ""
-    return kept, f"model.{KEY} = {now} does nothing in a run that is resumed: it began with {said(then or ABSENT)}"
+    saved_start = value_at(saved.config, f"model.{KEY}")
+    if not isinstance(saved_start, str):
+        saved_start = None
+    start = getattr(config.model, KEY)
+    restored = config.model_copy(update={"model": config.model.model_copy(update={KEY: saved_start})})
+    if start in (None, saved_start):
+        return restored, ""
+    line = f"model.{KEY} = {start} does nothing in a run that is resumed"
+    return restored, f"{line}: it began with {format_value(saved_start or ABSENT)}"
 
 
-def changed_settings(config: Config, then: Mapping[str, Any]) -> str:
-    """Returns a line with the settings that differ from those in `then`, or an empty string if none does.
+def changed_settings(config: Config, recorded: Mapping[str, Any]) -> str:
+    """Returns a line with the settings that differ from a recorded config, or an empty string if none does.
 
     The folder of the run does not count as a setting.
     """
-    before = dict(flat(then))
-    now = {key: value for key, value in flat(config.model_dump(mode="json")) if key in before}
-    changes = [
-        f"{key} = {said(there)} (was {said(was)})"
-        for key, there, was in (
-            changed_entry(key, now[key], before[key]) for key in differing([before, now]) if key in now
-        )
-    ]
+    old = dict(flat(recorded))
+    new = {key: value for key, value in flat(config.model_dump(mode="json")) if key in old}
+    changes = []
+    for key in differing([old, new]):
+        if key in new:
+            changed_key, new_value, old_value = find_changed_entry(key, new[key], old[key])
+            changes.append(f"{changed_key} = {format_value(new_value)} (was {format_value(old_value)})")
     return f"changed since the last start: {', '.join(changes)}" if changes else ""
 
 
 def _compare_fixed(config: Config, checkpoint: Path, saved: SavedState) -> None:
     """Compares the settings that a resumed run must not change. Raises ConfigError for the first that has changed."""
-    settings, default = config.model_dump(mode="json"), type(config)().model_dump(mode="json")
+    settings, defaults = config.model_dump(mode="json"), type(config)().model_dump(mode="json")
     for key, field in walk(type(config)):
         if Effect.of(field) is not Effect.FIXED:
             continue
         now, then = value_at(settings, key), value_at(saved.config, key)
-        then = value_at(default, key) if then is None else then  # a key that is newer than the checkpoint
-        if not same(then, now):
-            key, now, then = changed_entry(key, now, then)
+        if then is None:
+            then = value_at(defaults, key)  # a key that is newer than the checkpoint
+        if not are_equal(then, now):
+            changed_key, now, then = find_changed_entry(key, now, then)
             raise ConfigError(
-                f"{key}: {said(now)} now, {said(then)} in {checkpoint}; a resumed run keeps it: set it back, or begin "
-                "another run with model.start_from"
+                f"{changed_key}: {format_value(now)} now, {format_value(then)} in {checkpoint}; a resumed run keeps "
+                "it: set it back, or begin another run with model.start_from"
             )
 
 
-_OF_CONFIG = ("batches_per_step", "batches_per_group", "gradient_dtype", "dense products", "members")
+# entries of the fingerprint that follow from the config alone
+_CONFIG_ENTRIES = ("batches_per_step", "batches_per_group", "gradient_dtype", "dense products", "members")
 
 
 def compare_model(run: RunPlan, checkpoint: Path, saved: SavedState, *, to_start: bool = False) -> None:
@@ -126,52 +147,64 @@ def compare_model(run: RunPlan, checkpoint: Path, saved: SavedState, *, to_start
         header = read_header(checkpoint, saved, WEIGHTS)
     except OSError as error:
         raise CheckpointError(f"{error.filename or checkpoint}: {error.strerror}") from None
-    tensors = [tensor for plan in plans for tensor in (*plan.parameters, *plan.buffers)]
-    first = member_prefix(0, len(plans))
-    if to_start and not any(name.startswith(first) for name in header):
-        of_one = (*plans[0].parameters, *plans[0].buffers)
-        tensors = [replace(tensor, name=tensor.name.removeprefix(first)) for tensor in of_one]
-    difference = first_difference(forms_in(header), forms_of(tensors))
-    if difference is not None:
-        changes = _changes("model", run.config.model_dump(mode="json"), saved.config)
-        keys = ", ".join(change for change in changes if not change.startswith(f"model.{KEY}:"))
-        raise ConfigError(f"another model than that of {checkpoint}: {difference}" + (f"; {keys}" if keys else ""))
+    first_prefix = member_prefix(0, len(plans))
+    is_of_one_network = not any(name.startswith(first_prefix) for name in header)
+    if to_start and is_of_one_network:
+        tensors = [
+            replace(tensor, name=tensor.name.removeprefix(first_prefix))
+            for tensor in (*plans[0].parameters, *plans[0].buffers)
+        ]
+    else:
+        tensors = [tensor for plan in plans for tensor in (*plan.parameters, *plan.buffers)]
+    difference = first_difference(header_specs(header), model_specs(tensors))
+    if difference is None:
+        return
+    changes = _changes("model", run.config.model_dump(mode="json"), saved.config)
+    model_changes = ", ".join(change for change in changes if not change.startswith(f"model.{KEY}:"))
+    advice = f"; {model_changes}" if model_changes else ""
+    raise ConfigError(f"another model than that of {checkpoint}: {difference}{advice}")
 
 
 def compare_numerics(run: RunPlan, checkpoint: Path, saved: SavedState, folder: RunFolder, *, allowed: bool) -> None:
     """Refuses to resume a run with other numerics, which give other bits (I2), unless that is `allowed`.
 
     Raises ConfigError if the config has changed the numerics. Raises UnavailableError if the machine or the
-    installation has, since an update may restore them. Differences that are accepted are noted for the user.
+    installation has, since an update may restore them. The user gets a note about differences that are accepted.
     """
     then, now = saved.fingerprint, run.planned.fingerprint
     if then.keys() == set(LAYOUT):  # another run's, with which this one begins (pool/stages): only its state has to fit
         now = {entry: now[entry] for entry in LAYOUT}
-    different = printable(differences(then, now), 1000)
-    if not different:
+    description = printable(differences(then, now), 1000)
+    if not description:
         return
-    changed = {*differing_keys(then, now)}
+    changed_keys = {*differing_keys(then, now)}
     if is_finished(run.config, saved, read_status(folder.inside)):
-        folder.note(f"other numerics: {different}; nothing is left to compute with them")
+        folder.add_note(f"other numerics: {description}; nothing is left to compute with them")
         return
-    if not allowed and changed == {NATIVE_CODE} and first_steps_agree(folder.inside):
-        folder.note(
+    if allowed:
+        folder.add_note(f"other numerics: {description}; the run is bit for bit the same only up to step {run.step}")
+        return
+    if changed_keys == {NATIVE_CODE} and first_steps_agree(folder.inside):
+        folder.add_note(
             f"another build of sparsepool than that of {checkpoint}: the run's first {STEPS} steps, done again, have "
             "the bits that they had"
         )
         return
-    if not allowed:
-        of_config = changed & {*LAYOUT, *_OF_CONFIG}
-        advice = (
-            "go back to the checkpoint's pool.bucket_mb, pool.first_bucket_mb and optimizer"
-            if changed & {*LAYOUT}
-            else "--allow-different-numerics goes on all the same"
-        )
-        raise (ConfigError if of_config else UnavailableError)(
-            f"other numerics than those of {checkpoint}: {different}; the run would not end with the bits "
-            f"it would have had; {advice}"
-        )
-    folder.note(f"other numerics: {different}; the run is bit for bit the same only up to step {run.step}")
+    raise _numerics_error(checkpoint, description, changed_keys)
+
+
+def _numerics_error(checkpoint: Path, description: str, changed_keys: set[str]) -> ConfigError:
+    """Returns the error for a run that would be resumed with other numerics. `description`: what has changed."""
+    if changed_keys & {*LAYOUT}:
+        advice = "go back to the checkpoint's pool.bucket_mb, pool.first_bucket_mb and optimizer"
+    else:
+        advice = "--allow-different-numerics goes on all the same"
+    message = (
+        f"other numerics than those of {checkpoint}: {description}; the run would not end with the bits "
+        f"it would have had; {advice}"
+    )
+    comes_from_config = changed_keys & {*LAYOUT, *_CONFIG_ENTRIES}
+    return ConfigError(message) if comes_from_config else UnavailableError(message)
 
 
 def is_finished(config: Config, saved: SavedState, status: Status | None) -> bool:
@@ -184,58 +217,64 @@ def is_finished(config: Config, saved: SavedState, status: Status | None) -> boo
         return True
     if status is None or status.exit_code != EXIT_DONE:
         return False
-    train = config.train
-    return [value_at(saved.config, f"train.{key}") for key in ("steps", "early_stopping")] == [
-        train.steps,
-        train.early_stopping,
-    ]
+    saved_steps = value_at(saved.config, "train.steps")
+    saved_early_stopping = value_at(saved.config, "train.early_stopping")
+    return bool(saved_steps == config.train.steps and saved_early_stopping == config.train.early_stopping)
 
 
 def compare_optimizer(
     config: Config, checkpoint: Path, saved: SavedState, folder: RunFolder, overridden: Collection[str] = ()
 ) -> None:
-    """Notes for the user each setting of optimizer and schedule that has changed, and which value is used."""
+    """Adds a note for each setting of optimizer and schedule that has changed, which says what value is used.
+
+    `overridden`: keys of `--override`, about which the user knows.
+    """
     settings = config.model_dump(mode="json")
-    in_force = _in_force(saved.optimizer)
-    steps = value_at(saved.config, "train.steps")
-    follows = steps != config.train.steps and any(member.run_schedule.in_shares for member in config.members)
-    if follows:
-        folder.note(
-            f"train.steps: {config.train.steps} now, {said(steps)} then; the schedule is in shares of it, and goes on "
-            f"as in a run that has had {config.train.steps} steps from the start"
+    saved_numbers = _format_numbers(saved.optimizer)
+    sections = ["optimizer.args", "schedule.args"]
+    saved_steps = value_at(saved.config, "train.steps")
+    uses_shares = any(member.run_schedule.in_shares for member in config.members)
+    if uses_shares and saved_steps != config.train.steps:
+        sections.remove("schedule.args")  # they follow from train.steps
+        folder.add_note(
+            f"train.steps: {config.train.steps} now, {format_value(saved_steps)} then; the schedule is in shares of "
+            f"it, and goes on as in a run that has had {config.train.steps} steps from the start"
         )
-    for section in ("optimizer.args",) if follows else ("optimizer.args", "schedule.args"):
+    for section in sections:
         for change in _changes(section, settings, saved.config):
             key = change.partition(":")[0]
             if key in overridden:
                 continue
-            if key in in_force:
-                held = f"in force is what {checkpoint} holds: {in_force[key]}"
-                folder.note(f"{change}; {held}; --override {key}=... changes it")
+            if key in saved_numbers:
+                active = f"in force is what {checkpoint} holds: {saved_numbers[key]}"
+                folder.add_note(f"{change}; {active}; --override {key}=... changes it")
             else:
-                folder.note(f"{change}; {checkpoint} holds no such number: the config's is in force")
-    then = value_at(saved.config, "schedule.every")
-    if config.schedule.is_set and then != config.schedule.every:
-        folder.note(f"schedule.every: {config.schedule.every} now, {said(then)} then; the config's is in force")
+                folder.add_note(f"{change}; {checkpoint} holds no such number: the config's is in force")
+    saved_every = value_at(saved.config, "schedule.every")
+    if config.schedule.is_set and saved_every != config.schedule.every:
+        folder.add_note(
+            f"schedule.every: {config.schedule.every} now, {format_value(saved_every)} then; the config's is in force"
+        )
 
 
-def _in_force(state: OptimizerNumbers) -> dict[str, str]:
-    """Returns the optimizer's and the schedule's numbers in the checkpoint, as text by config key. Several members may
-    have different ones."""
-    groups = [each[0] for each in state.groups or () if each]
-    in_force: dict[str, dict[str, None]] = {}  # each number once, in words
-    for section, of_buckets in (("optimizer.args", groups), ("schedule.args", state.schedulers)):
-        for numbers in of_buckets:
+def _format_numbers(state: OptimizerNumbers) -> dict[str, str]:
+    """Returns the numbers of optimizers and schedules in a checkpoint, as text by config key. Different numbers of
+    several members are separated by commas."""
+    first_groups = [groups[0] for groups in state.groups or () if groups]
+    texts: dict[str, dict[str, None]] = {}  # by key; the inner keys are an ordered set
+    for section, mappings in (("optimizer.args", first_groups), ("schedule.args", state.schedulers)):
+        for numbers in mappings:
             for key, value in numbers.items():
-                in_force.setdefault(f"{section}.{key}", {})[said(value)] = None
-    return {key: printable(", ".join(words), 500) for key, words in in_force.items()}
+                texts.setdefault(f"{section}.{key}", {})[format_value(value)] = None
+    return {key: printable(", ".join(values), 500) for key, values in texts.items()}
 
 
 def _changes(section: str, now: Mapping[str, Any], then: Mapping[str, Any]) -> Iterator[str]:
     """Yields `section.key: value now, value then` for each key of a section in which two configs differ."""
-    current, saved = (value_at(config, section) for config in (now, then))
-    saved = saved if isinstance(saved, dict) else {}
-    for key in {**current, **saved}:
-        if not same_entry(current, saved, key):
-            new, old = (said(args.get(key, ABSENT)) for args in (current, saved))
-            yield f"{section}.{printable(key)}: {new} now, {old} then"
+    new, old = value_at(now, section), value_at(then, section)
+    if not isinstance(old, dict):
+        old = {}
+    for key in {**new, **old}:
+        if not have_equal_entry(new, old, key):
+            new_value, old_value = format_value(new.get(key, ABSENT)), format_value(old.get(key, ABSENT))
+            yield f"{section}.{printable(key)}: {new_value} now, {old_value} then"

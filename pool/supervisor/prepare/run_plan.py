@@ -134,7 +134,7 @@ class RunPlan:
             **self._resuming(),
         )
 
-    def start_of(self, peer: Peer) -> RunStart:
+    def start_document(self, peer: Peer) -> RunStart:
         """Returns the start document of a feeder, worker or coordinator. Its memory is added when it is sent."""
         if peer.role == FEEDER:
             return self._feeder_start(peer)

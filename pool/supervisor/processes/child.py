@@ -11,7 +11,7 @@ import socket
 from pathlib import Path
 
 from pool.process import lifeline
-from pool.process.failure import Failure, crash_place
+from pool.process.failure import Failure, find_crash_line
 from pool.process.start import Start
 from pool.protocol.identity import Peer
 from pool.supervisor.resources.logs import open_log
@@ -43,12 +43,12 @@ class Child:
             os.close(self._output)
             raise
 
-    def tell(self, start: Start, memory: RunMemory) -> None:
+    def send_start(self, start: Start, memory: RunMemory) -> None:
         """Sends the process its start document, with its part of the shared memory. Raises OSError."""
         folder = os.open(start.run_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             with memory.part_of(start) as (full, descriptors):
-                lifeline.send(self.channel, full, self._output, folder, descriptors)
+                lifeline.send_start(self.channel, full, self._output, folder, descriptors)
         finally:
             os.close(folder)
 
@@ -81,7 +81,7 @@ class Child:
         _, status = os.waitpid(self.pid, 0)
         self.returncode = code = os.waitstatus_to_exitcode(status)
         self._end_of_log = self._read_log()
-        self.failure = lifeline.left(self.channel)
+        self.failure = lifeline.receive_failure(self.channel)
         os.close(self.pidfd)
         os.close(self._output)
         self.channel.close()
@@ -98,7 +98,7 @@ class Child:
     def crashed_in(self) -> str:
         """Returns the line of Python code that was running when a SIGSEGV killed this child. Empty if no SIGSEGV
         did."""
-        return crash_place(self._end_of_log) if self.returncode == -signal.SIGSEGV else ""
+        return find_crash_line(self._end_of_log) if self.returncode == -signal.SIGSEGV else ""
 
     def _read_log(self) -> str:
         """Returns the end of what this child wrote to its log, at most MOST_OF_LOG bytes."""

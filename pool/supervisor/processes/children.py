@@ -40,7 +40,7 @@ class Children:
         other role.
         """
         self._memory = memory
-        self._hosts = {guest.place: host.place for guest, host in guests.items()}
+        self._hosts = {guest.role_index: host.role_index for guest, host in guests.items()}
         self._held = _HeldBatches(memory)
         self._logs = logs
         self._poller = poller
@@ -53,19 +53,19 @@ class Children:
 
     def __getitem__(self, peer: Peer) -> Child:
         """Returns the process in which a role runs."""
-        return self._living[self._hosts.get(peer.place, peer.place)]
+        return self._living[self._hosts.get(peer.role_index, peer.role_index)]
 
     def start_forkserver(self, peer: Peer, config: Config) -> None:
         """Starts a new fork server. Raises OSError."""
         self._take_in(ForkServer(peer, config, self._log(peer)))
 
-    def ask_for(self, peer: Peer) -> None:
+    def request_process(self, peer: Peer) -> None:
         """Asks the fork server to fork the process of `peer`. Raises OSError."""
         assert self._forkserver is not None
-        assert peer.place not in self._living, f"I4: {peer} starts before its predecessor's death was seen"
-        self._forkserver.ask_for(peer, self._log(peer))
+        assert peer.role_index not in self._living, f"I4: {peer} starts before its predecessor's death was seen"
+        self._forkserver.request_process(peer, self._log(peer))
 
-    def hear(self, events: Mapping[object, int]) -> Child | None:
+    def receive_child(self, events: Mapping[object, int]) -> Child | None:
         """Reads the fork server's answer, if `events` of the poller show one.
 
         Returns the fork server if it has got ready, the new process if it has forked one, which waits for its settings,
@@ -73,24 +73,24 @@ class Children:
         """
         if self._forkserver is None or self._forkserver.channel.fileno() not in events:
             return None
-        child = self._forkserver.hear()
+        child = self._forkserver.receive_child()
         if child is not None and child is not self._forkserver:
             self._take_in(child)
         return child
 
-    def tell(self, start: RunStart) -> None:
+    def send_start(self, start: RunStart) -> None:
         """Sends a child its start document. Raises OSError."""
-        coordinator = self._living.get(start.coordinator.place)
+        coordinator = self._living.get(start.coordinator.role_index)
         pid = None if coordinator is None else coordinator.pid
-        self[start.peer].tell(replace(start, coordinator_pid=pid), self._memory)
+        self[start.peer].send_start(replace(start, coordinator_pid=pid), self._memory)
 
-    def dead(self, events: Mapping[object, int]) -> Iterator[Child]:
+    def list_dead(self, events: Mapping[object, int]) -> Iterator[Child]:
         """Yields the children whose death `events` of the poller show."""
         yield from [child for child in self._living.values() if child.pidfd in events]
 
-    def forget(self, child: Child) -> str:
+    def reap(self, child: Child) -> str:
         """Removes a dead child and reaps it. Returns how it ended, in words."""
-        del self._living[child.peer.place]
+        del self._living[child.peer.role_index]
         self._poller.unregister(child.pidfd)
         if child is self._forkserver:
             self._poller.unregister(child.channel.fileno())
@@ -101,7 +101,7 @@ class Children:
         """Returns the batch that a worker was computing when it died, or None. To be called once for each death."""
         return self._held.batch_of(peer)
 
-    def give_folder(self, fd: int) -> None:
+    def send_folder(self, fd: int) -> None:
         """Sends all children but the fork server the descriptor of a new run folder."""
         for child in self:
             if child is not self._forkserver:
@@ -125,10 +125,10 @@ class Children:
             os.waitpid(pid, 0)
 
     def _log(self, peer: Peer) -> Path:
-        return self._logs / peer.log
+        return self._logs / peer.log_name
 
     def _take_in(self, child: Child) -> None:
-        self._living[child.peer.place] = child
+        self._living[child.peer.role_index] = child
         self._poller.register(child.pidfd, zmq.POLLIN)
         if isinstance(child, ForkServer):
             self._forkserver = child

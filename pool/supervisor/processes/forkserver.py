@@ -17,7 +17,7 @@ from pool.supervisor.processes.child import Child
 from pool.supervisor.resources.logs import open_log
 
 
-def be_the_parent() -> None:
+def become_subreaper() -> None:
     """Makes this process the parent of all processes that the fork server forks, so that it can wait for them. Raises
     OSError."""
     prctl.adopt_orphans()
@@ -35,12 +35,14 @@ class ProcessRequest:
 
 
 class ForkServer(Child):
-    """Runs the fork server and has it fork one process at a time. `channel` is readable when `hear` has something to
-    read."""
+    """Runs the fork server and has it fork one process at a time.
+
+    `channel` is readable when the fork server has answered, see `receive_child`.
+    """
 
     def __init__(self, peer: Peer, config: Config, log: Path) -> None:
         """Starts the fork server. Raises OSError."""
-        channel, theirs = lifeline.pair()
+        channel, theirs = lifeline.create_pair()
         output = open_log(log)
         try:
             with theirs:
@@ -58,21 +60,21 @@ class ForkServer(Child):
         """Tells whether the fork server is ready and has no request to answer."""
         return self.ready and self._asked is None
 
-    def ask_for(self, peer: Peer, log: Path) -> None:
+    def request_process(self, peer: Peer, log: Path) -> None:
         """Asks for the process of `peer`. Does nothing if the fork server is dead."""
         assert self.can_fork
-        channel, theirs = lifeline.pair()
+        channel, theirs = lifeline.create_pair()
         with theirs:
-            lifeline.request(self.channel, theirs)
+            lifeline.send_request(self.channel, theirs)
         self._asked = ProcessRequest(peer, channel, log)
 
-    def hear(self) -> Child | None:
+    def receive_child(self) -> Child | None:
         """Reads the fork server's answer once the channel is readable.
 
         Returns the fork server itself if it has got ready, or the process it was asked for, which waits for its
         settings. None if the fork server is dead. Raises OSError, also if no process can be forked.
         """
-        number = lifeline.take_number(self.channel)
+        number = lifeline.receive_number(self.channel)
         if number is None:
             return None
         if not self.ready:
@@ -97,7 +99,7 @@ class ForkServer(Child):
         """Does nothing: processes just forked stay in the fork server's group for a moment, and must live on."""
 
 
-def environment() -> dict[str, str]:
+def process_environment() -> dict[str, str]:
     """Returns the environment of all processes.
 
     Variables on which the results' bits could depend are fixed. How torch's threads wait is only a default.
@@ -114,7 +116,7 @@ def environment() -> dict[str, str]:
     }
 
 
-def imported(config: Config) -> str:
+def modules_to_import(config: Config) -> str:
     """Returns the names of modules for the fork server to import, with commas, that every process would import
     otherwise.
 
@@ -124,10 +126,10 @@ def imported(config: Config) -> str:
     return "" if ours else "torch._dynamo"
 
 
-def arguments(peer: Peer, config: Config, theirs: socket.socket) -> list[str]:
+def command_arguments(peer: Peer, config: Config, theirs: socket.socket) -> list[str]:
     """Returns the arguments of the fork server's command line, after its module."""
     numbers = (theirs.fileno(), os.getpid(), peer.incarnation)
-    return [*map(str, numbers), imported(config), *config.testing.crash_points]
+    return [*map(str, numbers), modules_to_import(config), *config.testing.crash_points]
 
 
 def _exec(peer: Peer, config: Config, theirs: socket.socket, output: int) -> int:
@@ -135,8 +137,8 @@ def _exec(peer: Peer, config: Config, theirs: socket.socket, output: int) -> int
     os.set_inheritable(theirs.fileno(), True)
     return os.posix_spawn(
         sys.executable,
-        module_command("pool.process.forkserver", *arguments(peer, config, theirs)),
-        environment(),
+        module_command("pool.process.forkserver", *command_arguments(peer, config, theirs)),
+        process_environment(),
         file_actions=[
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
             (os.POSIX_SPAWN_DUP2, output, 1),

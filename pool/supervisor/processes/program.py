@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from loader.plugins.modules import module_command
-from pool.supervisor.resources.logs import cut_log, open_log
+from pool.supervisor.resources.logs import open_log, shorten_log
 
 MOST_OUTPUT = 64 << 10  # most bytes that are read from the end of its output
 GRACE = 2.0  # seconds between SIGTERM and SIGKILL
@@ -59,7 +59,7 @@ class Program:
     def cut_logs(self) -> None:
         """Shortens the logs if they have grown long. To be called now and then while the program runs."""
         for fd, begin in self._begins.items():
-            self._begins[fd] = max(0, begin - cut_log(fd))
+            self._begins[fd] = max(0, begin - shorten_log(fd))
 
     def end(self) -> int:
         """Sends SIGTERM to the program and its process group if it runs, then SIGKILL. Returns the exit code, negative
@@ -100,6 +100,6 @@ class Program:
         os.close(self._errors)
 
 
-def ended(code: int) -> str:
+def describe_exit(code: int) -> str:
     """Describes an exit code in words."""
     return f"killed by signal {-code}" if code < 0 else f"exit code {code}"

@@ -28,7 +28,7 @@ def open_log(path: Path) -> int:
         return os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
 
 
-def cut_log(fd: int) -> int:
+def shorten_log(fd: int) -> int:
     """Shortens a log that has grown to twice KEPT bytes, to its last lines of about KEPT bytes. Returns how many bytes
     were cut off.
 
@@ -48,7 +48,7 @@ def cut_log(fd: int) -> int:
     return 0
 
 
-def log_into(logs: Path) -> None:
+def log_to_folder(logs: Path) -> None:
     """Sends the supervisor's own log lines to its log in the folder `logs`."""
     output = os.fdopen(open_log(logs / "supervisor-0.log"), "a", encoding="utf-8")
     logging.basicConfig(level=logging.INFO, stream=output, format=LINE, force=True)

@@ -19,7 +19,15 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from pool.checkpoint.folder import checkpoints, linked_step, newest_good, point, set_aside, step_of, step_path
+from pool.checkpoint.folder import (
+    find_newest_undamaged,
+    linked_step,
+    list_checkpoints,
+    rename_damaged,
+    set_link,
+    step_of,
+    step_path,
+)
 from pool.checkpoint.overrides import Override
 from pool.checkpoint.state import BEST, FOLDER, LAST
 from pool.config.load import CONFIG, recorded_tree
@@ -31,7 +39,7 @@ from pool.run_folder.first_steps import FILE as FIRST_STEPS
 from pool.telemetry.status import LOCK, STATUS, Status, read_status, write_status
 
 LOGS = "logs"
-_LOOKING_SECONDS = 1.0  # longer than programs that test the lock (`goes_on`) hold it
+_LOCK_SECONDS = 1.0  # longer than programs that test the lock (`goes_on`) hold it
 _FILES = (CONFIG, STATUS, "metrics.jsonl", "history.jsonl", FIRST_STEPS, LOCK)
 _NAMES = (*_FILES, LOGS, FOLDER, NETS, "tensorboard", "poison", "trace")
 _OVERRIDES = TypeAdapter(list[Override])
@@ -44,26 +52,26 @@ class RunFolder:
         """Makes, locks and checks the folder. Raises ConfigError; without `resume` also if it holds a run already."""
         self.path = config.run_dir
         self._notes: list[str] = []
-        self._lock = -1
-        self._lost = False  # the folder was deleted and could not be made again
+        self._lock_fd = -1
+        self._is_lost = False  # the folder was deleted and could not be made again
         self._status: Status | None = None  # None until the run has begun
         try:
-            self.fd = access.hold(self.path)
+            self.fd = access.open_folder(self.path)
         except OSError as error:
-            raise self._refusal(error) from None
+            raise self._config_error(error) from None
         try:
-            self._lock = locked(self.inside)
+            self._lock_fd = acquire_lock(self.inside)
             access.check_below(self.inside, _NAMES, links_in=FOLDER)
             for folder in (self.inside, self.inside / FOLDER):
                 files.sweep(folder)
             if not resume:
-                self._check_no_run_yet()
+                self._check_is_new()
             access.make_folder(self.logs)
         except BlockingIOError:
             self.close()
             raise UnavailableError(f"run.dir: {self.path} is in use by another run") from None
         except OSError as error:
-            refusal = self._refusal(error)
+            refusal = self._config_error(error)
             self.close()
             raise refusal from None
         except PoolError:
@@ -76,7 +84,7 @@ class RunFolder:
 
         `path` is the one that the user knows. It is right as long as the folder is not moved.
         """
-        return access.inside(self.fd)
+        return access.descriptor_path(self.fd)
 
     @property
     def logs(self) -> Path:
@@ -92,62 +100,73 @@ class RunFolder:
             return self.inside.readlink()
         return None
 
-    def look(self) -> bool:
-        """Restores the folder if it was deleted or emptied. Returns whether the run's processes need its descriptor
-        again.
+    def restore_if_deleted(self) -> bool:
+        """Creates the folder again if it was deleted or emptied, with a note for the user.
 
-        What was found is added to the notes (`take_notes`).
+        Returns whether it was. Then the run's processes need the descriptor of the new folder.
         """
         try:
-            if access.is_deleted(self.fd):
-                self._make_again()
-                self.note(f"run.dir {self.path} was deleted; it is made again, and training goes on")
-            elif os.fstat(self._lock).st_nlink == 0:
-                self._lock_again(self.inside)
-                if os.path.lexists(self.inside / CONFIG):
-                    self.note(f"run.dir {self.path}: the file {LOCK} was deleted; it is made again")
-                    return False
-                self.note(f"run.dir {self.path} was emptied; training goes on")
-            else:
-                return False
+            has_new_folder = self._restore_deleted_parts()
         except OSError as error:
             reason = "another run uses it" if isinstance(error, BlockingIOError) else error.strerror
-            if not self._lost:
-                self.note(f"run.dir {self.path} was deleted, and can't be had again: {reason}")
-            self._lost = True
+            if not self._is_lost:
+                self.add_note(f"run.dir {self.path} was deleted, and can't be had again: {reason}")
+            self._is_lost = True
             return False
-        self._lost = False
+        if has_new_folder:
+            self._is_lost = False
+        return has_new_folder
+
+    def _restore_deleted_parts(self) -> bool:
+        """Creates the folder or its lock file again if either was deleted. Returns whether the folder has lost its
+        content. Raises OSError."""
+        if access.is_deleted(self.fd):
+            self._create_again()
+            self.add_note(f"run.dir {self.path} was deleted; it is made again, and training goes on")
+            return True
+        has_lock_file = os.fstat(self._lock_fd).st_nlink > 0
+        if has_lock_file:
+            return False
+        self._lock_again(self.inside)
+        if os.path.lexists(self.inside / CONFIG):
+            self.add_note(f"run.dir {self.path}: the file {LOCK} was deleted; it is made again")
+            return False
+        self.add_note(f"run.dir {self.path} was emptied; training goes on")
         return True
 
-    def last_checkpoint(self) -> Path | None:
-        """Returns the newest checkpoint that is intact, or None if there is no checkpoint yet.
+    def find_last_checkpoint(self) -> Path | None:
+        """Returns the newest undamaged checkpoint, or None if there is no checkpoint yet.
 
-        Damaged ones that are newer are renamed, or they would be taken another time. The notes (`take_notes`) name
-        them. Raises CheckpointError if none is intact.
+        Newer checkpoints that are damaged are renamed, so that they are not tried again. A note for the user names
+        each. Raises CheckpointError if all checkpoints are damaged.
         """
         try:
-            return self._newest_good()
+            return self._find_and_link_newest()
         except OSError as error:
             raise CheckpointError(f"{error.filename or self.path}: {error.strerror}") from None
 
-    def checkpoint_of(self, step: int) -> Path:
-        """Returns the checkpoint of a step and makes it the newest by the link `last`, even if there are newer ones.
-        Raises CheckpointError."""
+    def select_checkpoint(self, step: int) -> Path:
+        """Makes the link `last` point to the checkpoint of a step, even if there are newer ones. Returns its path.
+
+        Raises CheckpointError.
+        """
         checkpoint = step_path(self.inside / FOLDER, step)
         try:
-            point(self.inside / FOLDER, LAST, checkpoint)
+            set_link(self.inside / FOLDER, LAST, checkpoint)
         except OSError as error:
             raise CheckpointError(f"{error.filename or self.path}: {error.strerror}") from None
         return checkpoint
 
     def checkpoint_steps(self) -> list[int]:
-        """Returns the steps of all checkpoints, oldest first. Returns 0 alone for a run that has none yet, which begins
+        """Returns the steps of all checkpoints, oldest first. Returns [0] if there are none, since the run then begins
         with step 0."""
         try:
-            found = checkpoints(self.inside / FOLDER)
+            checkpoints = list_checkpoints(self.inside / FOLDER)
         except OSError:
-            found = []
-        return [step_of(path) for path in found] or [0]
+            return [0]
+        if not checkpoints:
+            return [0]
+        return [step_of(path) for path in checkpoints]
 
     def linked_step(self, name: str) -> int:
         """Returns the step of the checkpoint that the link `last` or `best` points to. -1 if there is none or the
@@ -157,127 +176,138 @@ class RunFolder:
         except OSError:
             return -1
 
-    def recorded(self) -> Mapping[str, Any]:
-        """Returns the config that `record` wrote when the run was last started, or nothing if it was never started.
-        Raises ConfigError."""
+    def read_config(self) -> Mapping[str, Any]:
+        """Reads config.json, which the newest start of the run has written. Returns an empty mapping if there was no
+        start yet. Raises ConfigError."""
         if not os.path.lexists(self.inside / CONFIG):
             return {}
         try:
             return recorded_tree(self.inside)
         except ConfigError as error:
             raise ConfigError(
-                access.shown(f"{error}; --override may be recorded there: mend it, or move it away")
+                access.show_real_paths(f"{error}; --override may be recorded there: mend it, or move it away")
             ) from None
 
-    def recorded_overrides(self) -> list[Override]:
-        """Returns the overrides that `record` wrote, which may be newer than every checkpoint. Raises ConfigError."""
+    def read_overrides(self) -> list[Override]:
+        """Reads the overrides in config.json, which may be newer than every checkpoint. Raises ConfigError."""
         try:
-            return _OVERRIDES.validate_python(self.recorded().get("overrides", []))
+            return _OVERRIDES.validate_python(self.read_config().get("overrides", []))
         except ValidationError:
             reason = "is no record of a run; --override may be recorded there: mend it, or move it away"
             raise ConfigError(f"{self.path / CONFIG}: {reason}") from None
 
-    def record(self, config: Config, overrides: Sequence[Override] = ()) -> None:
-        """Writes config.json, and status.json for a run that goes on. Raises ConfigError."""
+    def write_config(self, config: Config, overrides: Sequence[Override] = ()) -> None:
+        """Writes the config and the overrides to config.json, and starts status.json. Raises ConfigError."""
         record = {**config.model_dump(mode="json"), "overrides": [asdict(override) for override in overrides]}
         text = json.dumps(record, indent=1)
         try:
             files.replace_file(self.inside / CONFIG, text.encode())
         except OSError as error:
-            raise self._refusal(error) from None
-        self._say(self._status or Status(time.time(), restarts=self._restarts_before()))
+            raise self._config_error(error) from None
+        status = self._status
+        if status is None:
+            status = Status(time.time(), restarts=self._count_earlier_restarts())
+        self._write_status(status)
 
-    def _restarts_before(self) -> int:
-        """Returns the number of restarts in the run's earlier lives. A supervisor that was killed counts as one
-        more."""
-        before = read_status(self.inside)
-        if before is None:
+    def _count_earlier_restarts(self) -> int:
+        """Returns the number of restarts before this supervisor began. A killed supervisor counts as one restart."""
+        status = read_status(self.inside)
+        if status is None:
             return 0
-        return before.restarts + (before.ended is None)
+        was_killed = status.ended is None
+        return status.restarts + was_killed
 
-    def restarted(self) -> None:
+    def count_restart(self) -> None:
         """Counts the restart of a process in status.json."""
         if self._status is not None:
-            self._say(replace(self._status, restarts=self._status.restarts + 1))
+            self._write_status(replace(self._status, restarts=self._status.restarts + 1))
 
-    def ended(self, exit_code: int, reason: str = "") -> None:
-        """Writes to status.json how the run has ended, if it had begun."""
+    def record_end(self, exit_code: int, reason: str = "") -> None:
+        """Writes the end of the run to status.json, with exit code and reason. Does nothing if the run has not
+        begun."""
         if self._status is not None:
-            self._say(replace(self._status, ended=time.time(), exit_code=exit_code, reason=reason))
+            self._write_status(replace(self._status, ended=time.time(), exit_code=exit_code, reason=reason))
 
-    def note(self, text: str) -> None:
-        """Adds a line for the user, which `take_notes` returns."""
+    def add_note(self, text: str) -> None:
+        """Adds a line of text for the user."""
         self._notes.append(text)
 
-    def take_notes(self) -> list[str]:
-        """Returns the new lines for the user. Each is returned once."""
+    def pop_notes(self) -> list[str]:
+        """Returns the lines for the user that were added since the last call."""
         notes, self._notes = self._notes, []
         return notes
 
     def close(self) -> None:
         """Closes the folder and releases its lock."""
-        for fd in (self._lock, self.fd):
+        for fd in (self._lock_fd, self.fd):
             if fd >= 0:
                 with contextlib.suppress(OSError):
                     os.close(fd)
 
-    def _say(self, status: Status) -> None:
+    def _write_status(self, status: Status) -> None:
         self._status = status
         write_status(self.inside, status)
 
-    def _refusal(self, error: OSError) -> ConfigError:
-        """Returns the error for the user about a path that can't be used."""
-        text = access.shown(f"run.dir: {error.filename or self.path}: {error.strerror}")
+    def _config_error(self, error: OSError) -> ConfigError:
+        """Converts an error at a path in the folder to a ConfigError for the user."""
+        text = access.show_real_paths(f"run.dir: {error.filename or self.path}: {error.strerror}")
         return ConfigError(text, exit_code_of(error))
 
-    def _make_again(self) -> None:
-        """Makes the folder again at the path in the config, if nothing or an empty folder is there. Raises OSError."""
-        fd = access.hold(self.path)
+    def _create_again(self) -> None:
+        """Creates a deleted folder again, at the path in the config. Raises OSError, also if that path is another
+        folder that is not empty."""
+        fd = access.open_folder(self.path)
         try:
-            if any(access.inside(fd).iterdir()):
+            if any(access.descriptor_path(fd).iterdir()):
                 raise FileExistsError(errno.EEXIST, "there is another folder with something in it", str(self.path))
-            self._lock_again(access.inside(fd))
+            self._lock_again(access.descriptor_path(fd))
             os.dup2(fd, self.fd, inheritable=False)
         finally:
             os.close(fd)
 
     def _lock_again(self, folder: Path) -> None:
-        """Locks the folder by a new lock file, after the old one was deleted and keeps no other run out. Raises
-        OSError."""
-        lock = locked(folder)
-        os.close(self._lock)
-        self._lock = lock
+        """Creates and locks a new lock file in a folder, since a deleted one keeps no other run out. Raises OSError."""
+        lock = acquire_lock(folder)
+        os.close(self._lock_fd)
+        self._lock_fd = lock
 
-    def _check_no_run_yet(self) -> None:
+    def _check_is_new(self) -> None:
         """Raises ConfigError if the folder holds checkpoints of a run."""
-        if checkpoints(self.inside / FOLDER) or os.path.lexists(self.inside / FOLDER / LAST):
+        if list_checkpoints(self.inside / FOLDER) or os.path.lexists(self.inside / FOLDER / LAST):
             raise ConfigError(
                 f"run.dir: {self.path} holds a run already: go on with --resume, or choose another run.dir"
             )
 
-    def _newest_good(self) -> Path | None:
-        """Finds the newest intact checkpoint, renames damaged newer ones, and corrects the links `last` and `best`."""
+    def _find_and_link_newest(self) -> Path | None:
+        """Finds the newest undamaged checkpoint, renames newer ones, and corrects the links `last` and `best`.
+
+        Raises CheckpointError, OSError.
+        """
         folder = self.inside / FOLDER
-        newest = newest_good(folder)
+        newest = find_newest_undamaged(folder)
         if newest.good is None:
             if newest.damaged:
                 raise CheckpointError(f"{newest.damaged[0][1]}; there is no good checkpoint to resume from")
             return None
         for path, problem in newest.damaged:
-            aside = set_aside(path)
-            self._notes.append(f"{problem}; it is {aside.name} now, and the run goes on from {newest.good.name}")
-        if not (folder / LAST).exists() or (folder / LAST).resolve() != newest.good.resolve():
-            point(folder, LAST, newest.good)
+            new_path = rename_damaged(path)
+            self.add_note(f"{problem}; it is {new_path.name} now, and the run goes on from {newest.good.name}")
+        last = folder / LAST
+        if not last.exists() or last.resolve() != newest.good.resolve():
+            set_link(folder, LAST, newest.good)
         if linked_step(folder, BEST) < 0:
             files.remove_quietly(folder / BEST)
         return newest.good
 
 
-def locked(folder: Path) -> int:
-    """Locks a folder exclusively. Returns the descriptor of its lock file. Raises BlockingIOError if another run holds
-    the lock."""
+def acquire_lock(folder: Path) -> int:
+    """Locks a run folder exclusively. Returns the descriptor of its lock file.
+
+    Waits for up to _LOCK_SECONDS, since other programs test the lock for a moment. Raises BlockingIOError if another
+    run has the lock, OSError if the file can't be opened.
+    """
     fd = access.open_file(folder / LOCK, os.O_CREAT | os.O_RDWR)
-    deadline = time.monotonic() + _LOOKING_SECONDS
+    deadline = time.monotonic() + _LOCK_SECONDS
     try:
         while True:
             try:
@@ -285,7 +315,7 @@ def locked(folder: Path) -> int:
             except BlockingIOError:
                 if time.monotonic() > deadline:
                     raise
-                time.sleep(_LOOKING_SECONDS / 100)
+                time.sleep(_LOCK_SECONDS / 100)
             else:
                 return fd
     except OSError:

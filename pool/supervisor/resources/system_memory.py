@@ -22,7 +22,7 @@ _LIMITS = {
 _COUNTERS = {1: "memory.oom_control", 2: "memory.events"}
 
 
-def mib(size: int) -> str:
+def format_mib(size: int) -> str:
     """Returns a number of bytes as text in MiB, such as `1,024 MiB`."""
     return f"{size / (1 << 20):,.0f} MiB"
 
@@ -70,7 +70,7 @@ def _left_of(folder: Path, version: int) -> Available | None:
     return Available(max(0, int(limit) - used + cache), f"limit of the control group {folder}")
 
 
-def oom_kills(proc: Path = Path("/proc")) -> int:
+def count_oom_kills(proc: Path = Path("/proc")) -> int:
     """Returns how often the kernel has killed a process because memory ran out.
 
     Counts in the control groups above this process, or on the whole machine if no group has a counter. 0 if nothing

@@ -379,7 +379,7 @@ class TakingRig(WorkerRig):
         self._halves[slot].fill(GARBAGE)
         losses, unsound = (
             [each.losses[0] for each in computed.outcomes],
-            [each.unsound[0] for each in computed.outcomes],
+            [each.nonfinite[0] for each in computed.outcomes],
         )
         return Done(losses, unsound, announced, gradients, buffers)
 

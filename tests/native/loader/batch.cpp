@@ -53,11 +53,11 @@ TEST_CASE("a table of regions is taken over only if nothing can be written past 
     batch::Region b;
     const batch::ExpectedArray expected[] = {{"a", 4, 10, &a}, {"b", 8, 3, &b}};
     const batch::Regions good = {{"a", {0, 10, 4}}, {"b", {64, 3, 8}}};
-    batch::take_regions(good, 88, expected);
+    batch::read_regions(good, 88, expected);
     CHECK(a.count == 10);
     CHECK(b.offset == 64);
     const auto refused = [&](const char* said, std::uint64_t slot_bytes, const batch::Regions& regions) {
-        CHECK_THROWS_WITH_AS(batch::take_regions(regions, slot_bytes, expected), said, std::invalid_argument);
+        CHECK_THROWS_WITH_AS(batch::read_regions(regions, slot_bytes, expected), said, std::invalid_argument);
     };
     refused("region 'b' has another type, size or place than it must", 87, good);
     refused("region 'b' begins inside another one", 200, {{"a", {0, 10, 4}}, {"b", {32, 3, 8}}});

@@ -48,7 +48,7 @@ def saved(run: Path, tree: dict[str, Any], change: Callable[[nn.Module], object]
     if change is not None:
         change(model)
     optimizer = OptimizerNumbers({}, [], [])
-    return store.save(
+    return store.save_checkpoint(
         run / FOLDER,
         store.Checkpoint(
             step=1,

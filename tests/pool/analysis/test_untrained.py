@@ -51,7 +51,7 @@ def save(
         for table in tables.values():
             change(table)
     states = {f"{name}/{key}": each for name, table in tables.items() for key, each in state(table.detach()).items()}
-    store.save(
+    store.save_checkpoint(
         folder / FOLDER,
         store.Checkpoint(
             step=1,

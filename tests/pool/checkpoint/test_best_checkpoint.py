@@ -23,11 +23,11 @@ from loader.exit_codes import EXIT_FAILED, EXIT_RESOURCES
 from loader.stream.interface import Cursor
 from pool.checkpoint import snapshot, store
 from pool.checkpoint.folder import (
-    checkpoints,
+    find_checkpoint,
     keep_former_best,
     linked_step,
-    locate,
-    remove_old,
+    list_checkpoints,
+    remove_old_checkpoints,
     step_of,
     step_path,
 )
@@ -36,12 +36,12 @@ from pool.checkpoint.snapshot import Snapshot
 from pool.checkpoint.state import BEST, FOLDER, LAST, OptimizerNumbers, read_state
 from pool.checkpoint.store import Checkpoint
 from pool.checkpoint.validations import NONE, Goal, Validation, Validations
-from pool.checkpoint.writer import CheckpointWriter, Written
+from pool.checkpoint.writer import CheckpointWriter, WriteResult
 from pool.coordinator.checkpoints import Checkpoints
 from pool.coordinator.snapshots import Snapshots
 from pool.errors import CheckpointError
 from pool.protocol.messages import RunReport, Shares
-from pool.supervisor.failover import choose
+from pool.supervisor.failover import SnapshotInArea, choose_snapshot
 from pool.supervisor.summary import closing_lines
 from tests.support.paths import ROOT
 from tests.support.runs import TOY, Ended, run_well
@@ -147,7 +147,7 @@ class SlowWriter:
         self.begun: list[int] = []
         self.written: list[int] = []
         self.in_work: Checkpoint | None = None
-        self._ended: Written | None = None
+        self._ended: WriteResult | None = None
         self._event = os.eventfd(1, os.EFD_NONBLOCK)
 
     def fileno(self) -> int:
@@ -155,22 +155,22 @@ class SlowWriter:
         return self._event
 
     @property
-    def busy(self) -> bool:
+    def is_busy(self) -> bool:
         return self.in_work is not None
 
-    def begin(self, checkpoint: Checkpoint) -> None:
+    def start(self, checkpoint: Checkpoint) -> None:
         self.begun.append(checkpoint.step)
         self.in_work = checkpoint
 
     def end(self, problem: str | None = None, *, is_permanent: bool = False) -> None:
         assert self.in_work is not None
         assert torch.equal(self.in_work.weights["w"], state(self.in_work.step).weights["w"]), "overwritten"
-        self._ended = Written(self.in_work.step, problem, is_permanent)
+        self._ended = WriteResult(self.in_work.step, problem, is_permanent)
         if problem is None:
             self.written.append(self.in_work.step)
         self.in_work = None
 
-    def take(self) -> Written | None:
+    def pop_result(self) -> WriteResult | None:
         ended, self._ended = self._ended, None
         return ended
 
@@ -217,7 +217,7 @@ def test_each_validation_that_is_better_gets_a_checkpoint_of_its_own_version() -
     run = Run(SlowWriter())
     for loss in (3.0, None, 2.0, 2.5, None, 1.0, 9.0):
         run.advance(loss)
-        if run.writer.busy:
+        if run.writer.is_busy:
             run.written()
     assert run.writer.written == [1, 3, 6]
     assert run.checkpoints.best_on_disk == Validation(6, 1.0)
@@ -342,34 +342,36 @@ def test_a_coordinator_goes_on_from_the_copy_that_still_has_to_be_written(
     known = Validations(None, None if best is None else Validation(best, 1.0))
     none = OptimizerNumbers({}, [], [])
     areas = [
-        (index, Snapshot(step=step, cursor=Cursor(), optimizer=none, validations=known, tensors={}))
+        SnapshotInArea(index, Snapshot(step=step, cursor=Cursor(), optimizer=none, validations=known, tensors={}))
         for index, step in enumerate(steps)
     ]
-    found = choose(iter(areas), on_disk)
-    assert (found and found[1].step) == chosen
+    found = choose_snapshot(iter(areas), on_disk)
+    assert (found and found.state.step) == chosen
 
 
 def test_the_best_and_each_of_so_many_steps_are_kept(tmp_path: Path) -> None:
     best = Validation(3, 1.0)
     for step in range(1, 12):
         known = Validations(best, best) if step >= 3 else NONE
-        store.save(tmp_path, state(step, known))
-        remove_old(tmp_path, keep=2, keep_every=4)
-    assert [path.name for path in checkpoints(tmp_path)] == [step_path(tmp_path, s).name for s in (3, 4, 8, 10, 11)]
+        store.save_checkpoint(tmp_path, state(step, known))
+        remove_old_checkpoints(tmp_path, keep=2, keep_every=4)
+    assert [path.name for path in list_checkpoints(tmp_path)] == [
+        step_path(tmp_path, s).name for s in (3, 4, 8, 10, 11)
+    ]
     assert (linked_step(tmp_path, BEST), linked_step(tmp_path, LAST)) == (3, 11)
-    assert store.load(tmp_path / BEST).validations.best == best
+    assert store.load_checkpoint(tmp_path / BEST).validations.best == best
     better = Validation(12, 0.5)
-    store.save(tmp_path, state(12, Validations(better, better)))
-    remove_old(tmp_path, keep=2, keep_every=4)
-    assert [path.name for path in checkpoints(tmp_path)] == [step_path(tmp_path, s).name for s in (4, 8, 11, 12)]
+    store.save_checkpoint(tmp_path, state(12, Validations(better, better)))
+    remove_old_checkpoints(tmp_path, keep=2, keep_every=4)
+    assert [path.name for path in list_checkpoints(tmp_path)] == [step_path(tmp_path, s).name for s in (4, 8, 11, 12)]
     assert linked_step(tmp_path, BEST) == 12
 
 
 def test_a_snapshot_holds_what_is_known_of_validations() -> None:
     area = np.frombuffer(mmap.mmap(-1, 64 << 10), np.uint8)
     known = Validations(Validation(9, float("inf")), Validation(4, 0.25))
-    assert snapshot.Writer(area).write(state(9, known), {}).validations == known
-    found = snapshot.read(area)
+    assert snapshot.SnapshotWriter(area).write(state(9, known), {}).validations == known
+    found = snapshot.read_snapshot(area)
     assert found is not None
     assert found.validations == known
 
@@ -483,7 +485,7 @@ def test_a_run_ends_with_its_best_checkpoint_and_the_command_that_exports_it(und
     losses = {r["step"]: r["validation_loss"] for r in undisturbed.metrics() if "validation_loss" in r and r["step"]}
     best = min(losses, key=lambda step: losses[step])
     assert best != 12, "the test needs a best one that is not the newest"
-    assert [path.name for path in checkpoints(folder)] == [step_path(folder, step).name for step in (best, 12)]
+    assert [path.name for path in list_checkpoints(folder)] == [step_path(folder, step).name for step in (best, 12)]
     assert linked_step(folder, BEST) == best
     assert read_state(folder / "last").validations.best == Validation(best, losses[best])
     shown, export = undisturbed.out.splitlines()[-2:]
@@ -515,7 +517,7 @@ def test_there_is_no_newer_snapshot_before_the_checkpoint_of_a_net_is_written() 
     run = Run(SlowWriter(), export_every=2)
 
     def newest() -> int:
-        return max(snapshot.committed(area) or 0 for area in run.areas)
+        return max(snapshot.committed_step(area) or 0 for area in run.areas)
 
     for _ in range(3):
         run.advance()
@@ -562,17 +564,17 @@ def test_a_successor_at_the_step_of_a_net_writes_its_checkpoint() -> None:
 
 def test_what_was_the_best_by_other_validations_stays_under_a_name(tmp_path: Path) -> None:
     for step in (1, 2, 3):
-        store.save(tmp_path, state(step, Validations(None, Validation(1, 0.5))))
+        store.save_checkpoint(tmp_path, state(step, Validations(None, Validation(1, 0.5))))
     assert linked_step(tmp_path, BEST) == 1
     name = keep_former_best(tmp_path)
     assert name == "former-best-step-000000001"
-    store.save(tmp_path, state(4, Validations(None, Validation(4, 0.5))))
-    remove_old(tmp_path, 1)
-    assert [step_of(path) for path in checkpoints(tmp_path)] == [1, 4]
-    assert locate(tmp_path / name) == step_path(tmp_path, 1)
+    store.save_checkpoint(tmp_path, state(4, Validations(None, Validation(4, 0.5))))
+    remove_old_checkpoints(tmp_path, 1)
+    assert [step_of(path) for path in list_checkpoints(tmp_path)] == [1, 4]
+    assert find_checkpoint(tmp_path / name) == step_path(tmp_path, 1)
     (tmp_path / name).unlink()
-    remove_old(tmp_path, 1)
-    assert [step_of(path) for path in checkpoints(tmp_path)] == [4]
+    remove_old_checkpoints(tmp_path, 1)
+    assert [step_of(path) for path in list_checkpoints(tmp_path)] == [4]
     assert keep_former_best(tmp_path / "empty") is None
 
 

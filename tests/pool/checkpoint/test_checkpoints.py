@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 from loader.files.whole_file import temporary_path
 from loader.stream.interface import Cursor
 from pool.checkpoint import store
-from pool.checkpoint.folder import checkpoints, newest_good, remove_old
+from pool.checkpoint.folder import find_newest_undamaged, list_checkpoints, remove_old_checkpoints
 from pool.checkpoint.overrides import Override
 from pool.checkpoint.schedule import (
     FINAL_PAUSE,
@@ -35,7 +35,7 @@ from pool.checkpoint.schedule import (
 )
 from pool.checkpoint.state import FORMAT, LAST, STATE, WEIGHTS, OptimizerNumbers, read_state, verify
 from pool.checkpoint.store import Checkpoint
-from pool.checkpoint.writer import CheckpointWriter, Written
+from pool.checkpoint.writer import CheckpointWriter, WriteResult
 from pool.errors import CheckpointError
 from pool.run_folder import files
 from tests.support.failing_calls import FAULTS, SHORT_WRITE, failing_call
@@ -73,8 +73,8 @@ def example(step: int, rows: int = 8) -> Checkpoint:
 
 def save(folder: Path, checkpoint: Checkpoint, keep: int = 1) -> Path:
     """Does as the writer does."""
-    saved = store.save(folder, checkpoint)
-    remove_old(folder, keep)
+    saved = store.save_checkpoint(folder, checkpoint)
+    remove_old_checkpoints(folder, keep)
     return saved
 
 
@@ -96,7 +96,7 @@ def temporaries(folder: Path) -> list[str]:
 
 def test_what_is_saved_is_loaded_and_saved_again_as_the_same_bytes(tmp_path: Path) -> None:
     first = save(tmp_path / "one", example(3), keep=2)
-    loaded = store.load(first)
+    loaded = store.load_checkpoint(first)
     assert_same(loaded, example(3))
     second = save(tmp_path / "two", loaded, keep=2)
     assert content(first) == content(second)
@@ -113,7 +113,7 @@ def test_others_read_the_files_as_safetensors(tmp_path: Path) -> None:
 def test_only_the_newest_are_kept_and_last_points_to_the_newest(tmp_path: Path) -> None:
     for step in range(1, 6):
         save(tmp_path, example(step), keep=2)
-    assert [path.name for path in checkpoints(tmp_path)] == ["step-000000004", "step-000000005"]
+    assert [path.name for path in list_checkpoints(tmp_path)] == ["step-000000004", "step-000000005"]
     assert (tmp_path / "last").resolve().name == "step-000000005"
     assert not temporaries(tmp_path)
 
@@ -124,7 +124,7 @@ def test_saving_a_step_again_keeps_the_good_one_and_replaces_a_damaged_one(tmp_p
     assert save(tmp_path, example(1)).stat().st_ino == inode
     (path / WEIGHTS).unlink()
     assert save(tmp_path, example(1)) == path
-    assert_same(store.load(path), example(1))
+    assert_same(store.load_checkpoint(path), example(1))
     assert (tmp_path / "damaged-step-000000001").is_dir()
 
 
@@ -139,7 +139,7 @@ def test_damage_is_named_by_file_tensor_and_byte_range(tmp_path: Path) -> None:
     path.write_bytes(damaged)
     place = f"tensor table is damaged: bytes {start + (2 << 20)} to {start + (3 << 20)} of the file"
     with pytest.raises(CheckpointError, match=f"{WEIGHTS}: {place}"):
-        store.load(path.parent)
+        store.load_checkpoint(path.parent)
 
 
 @pytest.mark.parametrize("name", sorted(NAMES))
@@ -180,15 +180,15 @@ def test_whatever_call_fails_the_last_good_checkpoint_stays_and_the_next_save_su
         if not calls.failed:
             break
         failures += raised
-        for path in checkpoints(folder):
+        for path in list_checkpoints(folder):
             verify(path)  # what has the name of a checkpoint is one
-        assert newest_good(folder).good is not None
-        assert raised or checkpoints(folder)[-1].name == "step-000000002"
+        assert find_newest_undamaged(folder).good is not None
+        assert raised or list_checkpoints(folder)[-1].name == "step-000000002"
         assert raised is False or fault != SHORT_WRITE
         files.sweep(folder)
         assert not temporaries(folder), f"call {at}, {calls.failed}"
         save(folder, example(3))
-        assert_same(store.load(folder / "last"), example(3))
+        assert_same(store.load_checkpoint(folder / "last"), example(3))
         shutil.rmtree(folder)
     else:
         pytest.fail("a checkpoint takes more than a thousand calls")
@@ -239,9 +239,9 @@ def test_a_full_disk_leaves_the_last_good_checkpoint_alone(tmp_path: Path) -> No
         with pytest.raises(OSError, match="No space left"):
             save(tmp_path, example(2, rows=50_000))
         assert not temporaries(tmp_path)
-        assert_same(store.load(tmp_path / "last"), example(1, rows=1000))
+        assert_same(store.load_checkpoint(tmp_path / "last"), example(1, rows=1000))
         save(tmp_path, example(3, rows=1000))
-        assert [path.name for path in checkpoints(tmp_path)] == ["step-000000003"]
+        assert [path.name for path in list_checkpoints(tmp_path)] == ["step-000000003"]
     finally:
         libc.umount2(os.fsencode(tmp_path), 2)
 
@@ -257,11 +257,11 @@ def test_a_folder_that_may_not_be_written_leaves_the_last_good_checkpoint_alone(
         try:
             with pytest.raises(PermissionError):
                 save(folder, example(2))
-            assert_same(store.load(folder / "last"), example(1))
+            assert_same(store.load_checkpoint(folder / "last"), example(1))
         finally:
             os.seteuid(0)
         save(folder, example(3))
-        assert_same(store.load(folder / "last"), example(3))
+        assert_same(store.load_checkpoint(folder / "last"), example(3))
     finally:
         shutil.rmtree(folder)
 
@@ -270,29 +270,29 @@ def test_the_writer_works_in_the_background_and_says_how_it_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = threading.Event()
-    its_save = store.save
+    its_save = store.save_checkpoint
 
     def slow_save(folder: Path, checkpoint: Checkpoint) -> Path:
         held.wait(60)
         return its_save(folder, checkpoint)
 
-    monkeypatch.setattr(store, "save", slow_save)
+    monkeypatch.setattr(store, "save_checkpoint", slow_save)
     temporary_path(tmp_path / "step-000000001").mkdir()
     writer = CheckpointWriter(tmp_path, keep=1)
     assert not temporaries(tmp_path)
     state = example(1)
-    writer.begin(state)
-    assert writer.busy
-    assert writer.take() is None
+    writer.start(state)
+    assert writer.is_busy
+    assert writer.pop_result() is None
     held.set()
-    assert ended(writer) == Written(1, None)
-    assert not writer.busy
-    assert_same(store.load(tmp_path / "last"), example(1))
+    assert ended(writer) == WriteResult(1, None)
+    assert not writer.is_busy
+    assert_same(store.load_checkpoint(tmp_path / "last"), example(1))
 
 
-def ended(writer: CheckpointWriter) -> Written:
+def ended(writer: CheckpointWriter) -> WriteResult:
     assert select.select([writer.fileno()], [], [], 60)[0], "the attempt does not end"
-    written = writer.take()
+    written = writer.pop_result()
     assert written is not None
     return written
 
@@ -301,11 +301,11 @@ def test_a_checkpoint_that_cannot_be_written_is_reported_and_the_next_one_is_wri
     folder = tmp_path / "checkpoints"
     folder.write_text("in the way")
     writer = CheckpointWriter(folder, keep=1)
-    writer.begin(example(1))
-    assert ended(writer) == Written(1, f"{folder}: File exists")
+    writer.start(example(1))
+    assert ended(writer) == WriteResult(1, f"{folder}: File exists")
     folder.unlink()
-    writer.begin(example(2))
-    assert ended(writer) == Written(2, None)
+    writer.start(example(2))
+    assert ended(writer) == WriteResult(2, None)
 
 
 def test_a_checkpoint_is_due_every_so_many_steps_and_after_a_failure_when_the_pause_is_over() -> None:

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from pool.checkpoint import store
-from pool.checkpoint.folder import newest_good
+from pool.checkpoint.folder import find_newest_undamaged
 from pool.checkpoint.state import FOLDER, FORMAT, OPTIMIZER, STATE, WEIGHTS
 from pool.config.load import load_config
 from pool.errors import CheckpointError, ConfigError
@@ -79,7 +79,7 @@ def copied(genuine: Genuine, tmp_path: Path) -> Path:
 def resume(genuine: Genuine, checkpoint: Path) -> None:
     """All that reads a checkpoint when a run is resumed, in this process."""
     config, run = genuine.run.config, genuine.run
-    found = newest_good(checkpoint.parent)
+    found = find_newest_undamaged(checkpoint.parent)
     assert (found.good, found.damaged) == (checkpoint, ())
     resume_point(config, checkpoint, ())
     plan = run.planned.plan
@@ -95,7 +95,7 @@ def resume(genuine: Genuine, checkpoint: Path) -> None:
         compare_numerics(run, checkpoint, saved, folder, allowed=False)
     finally:
         folder.close()
-    loaded = store.load(checkpoint)
+    loaded = store.load_checkpoint(checkpoint)
     parameters = [nn.Parameter(torch.zeros(t.shape, dtype=torch_dtype(t.dtype))) for t in plan.parameters]
     optimizers = BucketOptimizers(plan, parameters, config.optimizer, config.run_schedule)
     optimizers.load_state(loaded.optimizer_tensors, loaded.optimizer.plain())

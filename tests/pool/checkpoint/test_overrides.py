@@ -13,7 +13,7 @@ import pytest
 from pool.checkpoint.overrides import Override, allowed, applied, to_apply
 from pool.checkpoint.state import FOLDER, read_state
 from pool.errors import ConfigError
-from pool.supervisor.prepare.overrides import parse
+from pool.supervisor.prepare.overrides import parse_override
 from tests.support.runs import TOY, Ended, WholeRun, copied, run, run_well
 from tests.support.schedules import rates, scheduled
 
@@ -137,10 +137,10 @@ def test_an_override_is_neither_lost_nor_applied_twice(
 @pytest.mark.parametrize("text", ["lr", "lr=", "=5", "lr=5e-4x", "lr=1\nx=2", f"lr={'[' * 9999}"])
 def test_what_is_no_key_and_value_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match=r"--override .*: expected KEY=VALUE"):
-        parse(text)
+        parse_override(text)
     with pytest.raises(ConfigError, match=r"^--override lr: a date or time can't be a setting"):
-        parse("lr=1979-05-27")
-    assert parse("optimizer.args.betas=[0.9, 0.99]") == ("optimizer.args.betas", [0.9, 0.99])
+        parse_override("lr=1979-05-27")
+    assert parse_override("optimizer.args.betas=[0.9, 0.99]") == ("optimizer.args.betas", [0.9, 0.99])
 
 
 SETTINGS = {

@@ -27,7 +27,7 @@ from pool.config.load import parse_config
 from pool.config.tree import Config, config_class
 from pool.errors import ConfigError, RunError
 from pool.exchange.plan import TensorSpec, build_plan
-from pool.run_folder.strict_json import ABSENT, changed_entry, same
+from pool.run_folder.strict_json import ABSENT, are_equal, find_changed_entry
 from pool.supervisor.prepare.resume import compare_model, compare_optimizer, resume_point, saved_state
 from pool.supervisor.resources.run_folder import RunFolder
 
@@ -52,7 +52,7 @@ def files(tmp_path: Path) -> list[Path]:
 @pytest.fixture
 def checkpoint(tmp_path: Path, files: list[Path]) -> Path:
     """Of step 7 of a run with these files."""
-    return store.save(
+    return store.save_checkpoint(
         tmp_path / "checkpoints",
         Checkpoint(
             step=7,
@@ -165,8 +165,8 @@ def test_parts_in_place_of_a_schedule_are_another_schedule(tmp_path: Path, files
 
 def test_of_tables_in_a_list_the_one_that_differs_is_named() -> None:
     then, now = ([{"seed": 1}, {"loss": {"scale": scale}}] for scale in (1.0, 2.0))
-    assert changed_entry("ensemble.member", now, then) == ("ensemble.member.1.loss.scale", 2.0, 1.0)
-    assert changed_entry("ensemble.member", now, then[:1]) == ("ensemble.member", now, then[:1])
+    assert find_changed_entry("ensemble.member", now, then) == ("ensemble.member.1.loss.scale", 2.0, 1.0)
+    assert find_changed_entry("ensemble.member", now, then[:1]) == ("ensemble.member", now, then[:1])
 
 
 TREES = st.recursive(
@@ -178,11 +178,11 @@ TREES = st.recursive(
 
 @given(TREES, TREES)
 def test_of_tables_that_differ_one_key_is_named(now: Any, then: Any) -> None:
-    if same(now, then):
+    if are_equal(now, then):
         return
-    key, new, old = changed_entry("model", now, then)
+    key, new, old = find_changed_entry("model", now, then)
     assert not (isinstance(new, dict) and isinstance(old, dict))
-    assert not same(new, old) if ABSENT not in (new, old) else new is not old
+    assert not are_equal(new, old) if ABSENT not in (new, old) else new is not old
     path = key.split(".")[1:]
     for tree, value in ((now, new), (then, old)):
         for name in path[:-1]:
@@ -229,7 +229,7 @@ def test_what_stays_in_force_is_said_from_the_checkpoints_own_state(
     folder = RunFolder(changed, resume=True)
     try:
         compare_optimizer(changed, checkpoint, saved_state(checkpoint), folder)
-        assert folder.take_notes() == [note.format(checkpoint=checkpoint) for note in notes]
+        assert folder.pop_notes() == [note.format(checkpoint=checkpoint) for note in notes]
     finally:
         folder.close()
 
@@ -245,7 +245,7 @@ def test_what_stays_in_force_may_be_another_number_for_each_member(tmp_path: Pat
         compare_optimizer(
             changed, checkpoint, replace(saved, optimizer=replace(saved.optimizer, groups=groups)), folder
         )
-        (note,) = folder.take_notes()
+        (note,) = folder.pop_notes()
         assert f"in force is what {checkpoint} holds: 0.25, 0.125; " in note
     finally:
         folder.close()
@@ -257,7 +257,7 @@ def test_nan_again_is_no_change(tmp_path: Path, checkpoint: Path) -> None:
     folder = RunFolder(given, resume=True)
     try:
         compare_optimizer(given, checkpoint, saved, folder)
-        assert folder.take_notes() == []
+        assert folder.pop_notes() == []
     finally:
         folder.close()
 

@@ -59,7 +59,7 @@ def assert_same(found: Checkpoint, expected: Checkpoint) -> None:
 def test_what_was_taken_is_what_a_successor_loads() -> None:
     areas = [area(), area()]
     Snapshots(areas).take(state(5))
-    found = snapshot.read(areas[1])
+    found = snapshot.read_snapshot(areas[1])
     assert found is not None
     assert (found.step, found.cursor) == (5, state(5).cursor)
     assert_same(Snapshots(areas).load(1, state(0)), state(5))
@@ -70,9 +70,9 @@ def test_a_successor_does_not_overwrite_what_it_came_from() -> None:
     first = Snapshots(areas)
     for step in (1, 2, 3):
         first.take(state(step))
-    assert [snapshot.committed(a) for a in areas] == [2, 3]
+    assert [snapshot.committed_step(a) for a in areas] == [2, 3]
     Snapshots(areas, newest=1).take(state(4))
-    assert [snapshot.committed(a) for a in areas] == [4, 3]
+    assert [snapshot.committed_step(a) for a in areas] == [4, 3]
 
 
 def test_what_a_successor_does_with_its_optimizer_does_not_change_the_snapshot() -> None:
@@ -81,7 +81,7 @@ def test_what_a_successor_does_with_its_optimizer_does_not_change_the_snapshot()
     loaded = Snapshots(areas, newest=1).load(1, state(0))
     for tensor in loaded.optimizer_tensors.values():
         tensor.add_(1)
-    assert snapshot.read(areas[1]) is not None
+    assert snapshot.read_snapshot(areas[1]) is not None
 
 
 def test_the_sum_of_a_state_does_not_tell_in_which_order_its_tensors_are_kept() -> None:
@@ -109,7 +109,7 @@ def test_an_area_that_is_written_to_disk_is_left_alone() -> None:
     assert_same(held, state(1))
     taker.release()
     taker.take(state(5))
-    assert sorted(snapshot.committed(a) or 0 for a in areas) == [4, 5]
+    assert sorted(snapshot.committed_step(a) or 0 for a in areas) == [4, 5]
 
 
 def test_what_was_taken_stays_as_it_was_when_the_optimizer_goes_on() -> None:
@@ -140,8 +140,8 @@ def test_a_copy_that_was_cut_short_is_not_there_and_the_one_before_is(
     monkeypatch.setattr(snapshot, "crash_point", die_at)
     with pytest.raises(DiedError):
         taker.take(state(3))
-    assert (snapshot.committed(areas[1]) is None) == (point != "snapshot_begun")
-    oldest = snapshot.read(areas[1])
+    assert (snapshot.committed_step(areas[1]) is None) == (point != "snapshot_begun")
+    oldest = snapshot.read_snapshot(areas[1])
     assert oldest is None or (point == "snapshot_begun" and oldest.step == 1)
     assert_same(Snapshots(areas).load(0, state(0)), state(2))
 
@@ -217,13 +217,13 @@ def test_of_changed_rows_alone_a_whole_snapshot_is_made_and_a_torn_one_is_none(d
             with pytest.MonkeyPatch.context() as patch, contextlib.suppress(DiedError):
                 patch.setattr(snapshot, "crash_point", die)
                 taker.take(training.state)
-            whole = [index for index in (0, 1) if snapshot.read(areas[index]) is not None]
-            newest = max(whole, key=lambda index: snapshot.committed(areas[index]) or 0, default=None)
+            whole = [index for index in (0, 1) if snapshot.read_snapshot(areas[index]) is not None]
+            newest = max(whole, key=lambda index: snapshot.committed_step(areas[index]) or 0, default=None)
             training.changes = Changes({"table": rows}, 2)
             taker = Snapshots(areas, newest, changes=training.changes, threads=threads)
         for index in (0, 1):
-            step = snapshot.committed(areas[index])
-            assert (snapshot.read(areas[index]) is None) == (step is None)
+            step = snapshot.committed_step(areas[index])
+            assert (snapshot.read_snapshot(areas[index]) is None) == (step is None)
             if step is not None:
                 assert_same(Snapshots(areas).load(index, state(0)), copies[step])
 
@@ -247,7 +247,7 @@ def test_bits_flipped_where_nothing_is_copied_any_more_are_noticed() -> None:
     taker = Snapshots(areas, changes=training.changes)
     for _ in range(2):
         taker.take(training.state)
-    whole = snapshot.read(areas[1])
+    whole = snapshot.read_snapshot(areas[1])
     assert whole is not None
     (table,) = (placed.offset for placed in whole.tensors["weights"] if placed.name == "table")
     for place in (table, table + 7 * 64):
@@ -255,35 +255,35 @@ def test_bits_flipped_where_nothing_is_copied_any_more_are_noticed() -> None:
         training.step(np.array([7], np.uint32))
         for _ in range(2):
             taker.take(training.state)
-        assert snapshot.read(areas[0]) is not None
-        assert snapshot.read(areas[1]) is None
+        assert snapshot.read_snapshot(areas[0]) is not None
+        assert snapshot.read_snapshot(areas[1]) is None
         areas[1][place] ^= 0x80
 
 
 def test_a_flipped_bit_anywhere_is_noticed() -> None:
     whole = area(16 << 10)
-    snapshot.Writer(whole).write(state(3), {"weights": tensor_bytes(state(3, rows=4).weights)})
-    assert snapshot.read(whole) is not None
+    snapshot.SnapshotWriter(whole).write(state(3), {"weights": tensor_bytes(state(3, rows=4).weights)})
+    assert snapshot.read_snapshot(whole) is not None
     end = int(whole[:32].view(np.int64)[2])
     for place in [*range(28), *range(snapshot.PAGE, end, 7)]:
         whole[place] ^= 0x10
-        assert snapshot.read(whole) is None, f"byte {place}"
+        assert snapshot.read_snapshot(whole) is None, f"byte {place}"
         whole[place] ^= 0x10
-    assert snapshot.read(whole) is not None
+    assert snapshot.read_snapshot(whole) is not None
 
 
 def test_after_a_copy_that_failed_the_next_one_is_whole() -> None:
     whole = area()
-    writer = snapshot.Writer(whole)
+    writer = snapshot.SnapshotWriter(whole)
     before, after = state(1), state(2)
     writer.write(before, {"weights": tensor_bytes(before.weights)})
     unfit = replace(before, optimizer=OptimizerNumbers({"table": {"beta": object()}}, [], []))
     with pytest.raises(CheckpointError, match="plain data"):
         writer.write(unfit, {"weights": tensor_bytes(before.weights)})
-    assert snapshot.read(whole) is None
+    assert snapshot.read_snapshot(whole) is None
     nothing = {"weights": {"table": np.zeros(2, np.uint64)}}
     writer.write(after, {"weights": tensor_bytes(after.weights)}, nothing)
-    found = snapshot.read(whole)
+    found = snapshot.read_snapshot(whole)
     assert found is not None
     place = next(place for place in found.tensors["weights"] if place.name == "table")
     table = whole[place.offset : place.offset + place.nbytes].view(np.float32)

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from pool.checkpoint.folder import newest_good
+from pool.checkpoint.folder import find_newest_undamaged
 from pool.checkpoint.state import BEST, FOLDER, WEIGHTS
 from pool.commands.main import main
 from pool.nets.record import Net, write_record
-from pool.supervisor.resources.run_folder import locked
+from pool.supervisor.resources.run_folder import acquire_lock
 from tests.support.checkpoints import save
 
 TREE: dict[str, Any] = {"task": "clicks", "model": {"fields": {"user": 5}}}
@@ -80,12 +80,12 @@ def test_what_a_resume_needs_stays_though_newer_ones_are_damaged(tmp_path: Path)
         path.write_bytes(data)
     assert main(["clean", str(run), "--yes"]) == 0
     assert there(run) == [6, 8, 10, 12]
-    assert newest_good(run / FOLDER).good == run / FOLDER / "step-000000008"
+    assert find_newest_undamaged(run / FOLDER).good == run / FOLDER / "step-000000008"
 
 
 def test_a_run_that_goes_on_is_left_alone_and_others_are_cleaned(tmp_path: Path, capsys: Any) -> None:
     one, other = made(tmp_path / "one"), made(tmp_path / "other")
-    lock = locked(one)
+    lock = acquire_lock(one)
     assert lock >= 0
     assert main(["clean", str(tmp_path), "--yes"]) == 1
     assert f"{one}: goes on, and is left alone\n" in capsys.readouterr().out

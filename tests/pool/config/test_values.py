@@ -24,7 +24,7 @@ from pool.config.load import load_config, parse_config
 from pool.config.tree import Config, config_class
 from pool.errors import ConfigError
 from pool.metrics.layout import MOST
-from pool.process.start import CoordinatorStart, start_of
+from pool.process.start import CoordinatorStart, decode_start
 from pool.protocol.codec import MAX_INT, Envelope, decode, encode
 from pool.protocol.identity import COORDINATOR, SUPERVISOR, Peer
 from pool.protocol.messages import MetricValue, RunReport, Shares
@@ -63,12 +63,12 @@ def same(one: Any, other: Any) -> bool:
 
 def everywhere(config: Config, folder: Path) -> Iterator[tuple[str, Config]]:
     """The config as processes, config.json and state.json have it."""
-    start = run_plan(folder, config=config, answer=planned()).start_of(Peer(COORDINATOR))
-    received = start_of(start.to_json(), folder)
+    start = run_plan(folder, config=config, answer=planned()).start_document(Peer(COORDINATOR))
+    received = decode_start(start.to_json(), folder)
     assert isinstance(received, CoordinatorStart)
     yield "a process", received.config
     run = RunFolder(config.model_copy(update={"run": config.run.model_copy(update={"dir": str(folder)})}), resume=True)
-    run.record(config)
+    run.write_config(config)
     run.close()
     recorded = json.loads((folder / "config.json").read_bytes())
     del recorded["overrides"]
@@ -326,7 +326,7 @@ def test_the_largest_run_can_be_reported_and_shown() -> None:
         validation_step=int(steps) - 1,
         learning_rate=1.0,
         shares=Shares(),
-        computed=1e9,
+        compute_seconds=1e9,
         checkpoint=int(steps) - 1,
         finished=False,
         best_step=int(steps) - 1,

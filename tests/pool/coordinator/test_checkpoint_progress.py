@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pool.checkpoint.schedule import FIRST_PAUSE, Schedule
-from pool.checkpoint.snapshot import read
+from pool.checkpoint.snapshot import read_snapshot
 from pool.checkpoint.store import Checkpoint
 from pool.checkpoint.validations import Validation
 from pool.checkpoint.writer import CheckpointWriter
@@ -155,11 +155,11 @@ class Run:
 
     def write(self, problem: str | None = None) -> None:
         """Ends the write that is under way; its memory must be as it was when that began."""
-        if self.writer.busy:
+        if self.writer.is_busy:
             self.writer.end(problem)
 
     def snapshots(self) -> list[int]:
-        found = [read(area) for area in self.areas]
+        found = [read_snapshot(area) for area in self.areas]
         return [snapshot.step for snapshot in found if snapshot is not None]
 
 
@@ -173,7 +173,7 @@ def test_in_any_order_of_events_nothing_is_overwritten_and_all_that_must_be_is_w
         for event in events:
             run.happen(event)
             net = run.step - run.step % NETS if nets else 0
-            if net and run.writer.busy and run.writer.begun[-1] == net:
+            if net and run.writer.is_busy and run.writer.begun[-1] == net:
                 assert max(run.snapshots()) == net, "a successor of this coordinator comes by the net again"
         while not run.checkpoints.finish(run.step):
             run.now += FIRST_PAUSE

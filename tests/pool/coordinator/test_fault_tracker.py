@@ -12,7 +12,7 @@ from pool.coordinator.scheduler.fault_tracker import MAX_UNUSABLE_BATCHES, Fault
 from pool.coordinator.scheduler.rules import Rules
 from pool.coordinator.scheduler.scheduler import StepScheduler
 from pool.metrics.validation_pass import ValidationPass
-from pool.protocol.blame import DEADLY, RAISED, DeathInBatch
+from pool.protocol.blame import MAX_DEATHS, MAX_EXCEPTIONS, DeathInBatch
 from pool.protocol.identity import FEEDER, WORKER, Peer
 from pool.protocol.messages import (
     Assignment,
@@ -76,7 +76,7 @@ def bad(actions: Sequence[Action]) -> list[BadBatch]:
 
 def test_a_batch_is_bad_that_raises_in_a_second_life_or_that_three_die_of() -> None:
     blame = FaultTracker((0,))
-    for number in range(DEADLY):
+    for number in range(MAX_DEATHS):
         assert not blame.reason_unusable("train", 4, 9)
         blame.add_death(DeathInBatch("train", 4, 9, WHY if number == 0 else ""))
     assert not blame.reason_unusable("train", 4, 9), "two deaths and one exception"
@@ -112,7 +112,7 @@ def test_what_a_dead_coordinator_knew_counts_on(stop: bool) -> None:
 
 
 def test_a_validation_batch_that_raised_in_two_lives_of_the_coordinator_ends_the_run() -> None:
-    deaths = [DeathInBatch("validate", 4, 1, WHY)] * RAISED
+    deaths = [DeathInBatch("validate", 4, 1, WHY)] * MAX_EXCEPTIONS
     scheduler = StepScheduler(rules(1, validate_every=4), 0, Cursor(0, 0, 0, 0), deaths=deaths)
     (action,) = scheduler.start()
     assert isinstance(action, AbortRun)
@@ -133,7 +133,7 @@ def test_if_every_batch_raises_the_run_gives_up_instead_of_leaving_all_out(batch
     worker = OneWorker(rules(batches))
     left_out: list[BadBatch] = []
     while not any(action.is_fatal for action in left_out):
-        for _ in range(RAISED):
+        for _ in range(MAX_EXCEPTIONS):
             found = worker.raises()
         left_out += bad(found)
         assert len(left_out) <= MAX_UNUSABLE_BATCHES + batches
@@ -146,7 +146,7 @@ def test_if_every_batch_raises_the_run_gives_up_instead_of_leaving_all_out(batch
 def test_a_batch_that_can_be_used_now_and_then_keeps_the_run_going() -> None:
     worker = OneWorker(rules(2))
     for _ in range(2 * MAX_UNUSABLE_BATCHES):
-        for _ in range(RAISED):
+        for _ in range(MAX_EXCEPTIONS):
             found = worker.raises()
         assert [action.is_fatal for action in bad(found)] == [False]
         worker.finishes()
@@ -158,10 +158,10 @@ def test_a_step_whose_first_batch_is_left_out_late_keeps_the_old_buffers() -> No
     worker = OneWorker(rules)
     taken = [action for action in worker.finishes() if isinstance(action, CopyBuffers)]
     assert [action.source is not None for action in taken] == [True]
-    for _ in range(RAISED):
+    for _ in range(MAX_EXCEPTIONS):
         worker.raises()  # batch 1: the sums begin anew, and batch 0 is no longer in its slot
     assert worker.next.batch == 0
-    found = [action for _ in range(RAISED) for action in worker.raises()]
+    found = [action for _ in range(MAX_EXCEPTIONS) for action in worker.raises()]
     assert [action.batch for action in bad(found)] == [0]
     assert [action.source for action in found if isinstance(action, CopyBuffers)] == [None]
 

@@ -32,8 +32,8 @@ from pool.protocol.identity import FEEDER, WORKER, Peer
 from pool.protocol.messages import (
     Assignment,
     AssignmentReport,
+    ExcludedBatch,
     FeederReport,
-    LeftOut,
     Outcome,
     StreamReport,
     Times,
@@ -321,6 +321,6 @@ def test_all_bad_batches_of_a_group_are_left_out_before_it_is_computed_again() -
     actions = run.finish_group([SOUND, bad, bad, SOUND])
     assert [action.batch for action in found(BadBatch, actions)] == [1, 2]
     again = run.assigned[0]
-    assert (again.batches, again.left_out) == ((0, 1, 2, 3), (LeftOut(1, 0), LeftOut(2, 0)))
+    assert (again.batches, again.left_out) == ((0, 1, 2, 3), (ExcludedBatch(1, 0), ExcludedBatch(2, 0)))
     (commit,) = found(Commit, run.finish_group([SOUND, bad, bad, SOUND]))
     assert [len(losses) for losses in commit.losses] == [2, 4]

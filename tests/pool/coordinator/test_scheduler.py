@@ -307,18 +307,18 @@ def test_a_batch_that_was_taken_back_keeps_its_ring_slot_until_its_worker_has_le
     assignment = Assignment("train", 1, (2,), 0, 7)
     crew.assign(worker, assignment)
     (first,) = crew.pop_changed_orders(0)
-    assert (first.orders.number, first.orders.wants_answer) == (1, False)
+    assert (first.orders.number, first.orders.needs_report) == (1, False)
     crew.take_back(0, assignment)
     assert crew.first_batch_in_use(10) == 2
     (second,) = crew.pop_changed_orders(0)
-    assert (second.orders.number, second.orders.wants_answer) == (2, True)
+    assert (second.orders.number, second.orders.needs_report) == (2, True)
     crew.confirm_revoked(worker, 1)
     crew.resend_orders()
-    assert [action.orders.wants_answer for action in crew.pop_changed_orders(0)] == [True]
+    assert [action.orders.needs_report for action in crew.pop_changed_orders(0)] == [True]
     assert crew.first_batch_in_use(10) == 2
     crew.confirm_revoked(worker, 2)
     crew.resend_orders()
-    assert [action.orders.wants_answer for action in crew.pop_changed_orders(0)] == [False]
+    assert [action.orders.needs_report for action in crew.pop_changed_orders(0)] == [False]
     assert crew.first_batch_in_use(10) == 10
 
 

@@ -63,7 +63,7 @@ def test_the_next_version_says_that_it_is_there_before_anything_is_made_of_the_o
         pass
 
     anything: Any = SimpleNamespace(
-        busy=False,
+        is_busy=False,
         learning_rates=(0.1,),
         committed=ignored,
         committing=lambda _: nullcontext(),

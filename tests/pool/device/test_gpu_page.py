@@ -11,7 +11,7 @@ import pytest
 from pool.device.cards import Card, KernelSupport
 from pool.exchange.exchange_choice import Exchange
 from pool.kernels.cuda.compiler import Compiler, describe_kernels, explain_missing_kernels, record_compile_time
-from pool.supervisor.prepare.gpu_page import exchange_in_words, gpu_lines, gpu_notes
+from pool.supervisor.prepare.gpu_page import describe_exchange, gpu_lines, gpu_notes
 from pool.supervisor.prepare.run_plan import RunPlan
 from tests.support.run_plans import planned, run_plan
 
@@ -52,12 +52,12 @@ def test_each_card_is_described() -> None:
 
 def test_an_exchange_on_a_card_says_what_was_seen_of_it() -> None:
     why = "shared memory was tried on 2026-11-23"
-    assert exchange_in_words(Exchange(("cuda:0",))) == "device: sums, optimizer and weights lie on cuda:0"
+    assert describe_exchange(Exchange(("cuda:0",))) == "device: sums, optimizer and weights lie on cuda:0"
     local = Exchange(("cuda:0",), ((0,),), one_process=True)
-    assert exchange_in_words(local) == "local: sums, optimizer and weights lie on cuda:0, its worker's process has them"
+    assert describe_exchange(local) == "local: sums, optimizer and weights lie on cuda:0, its worker's process has them"
     for devices in (("cuda:0",), ("cuda:0", "cuda:1")):
-        assert exchange_in_words(Exchange(devices, reason=why)).endswith(f"; {why}")
-    assert exchange_in_words(Exchange(("cuda:0", "cuda:1"))).startswith("rows shared out: each of cuda:0, cuda:1 adds")
+        assert describe_exchange(Exchange(devices, reason=why)).endswith(f"; {why}")
+    assert describe_exchange(Exchange(("cuda:0", "cuda:1"))).startswith("rows shared out: each of cuda:0, cuda:1 adds")
 
 
 def test_nothing_is_said_without_gpus() -> None:

@@ -13,7 +13,7 @@ from pool.exchange.groups import Contribution, Groups
 from pool.exchange.host.other_sums import OtherSums
 from pool.exchange.layout import Layout
 from pool.exchange.plan import TensorSpec, build_plan
-from pool.protocol.messages import BucketSums, SumPlace
+from pool.protocol.messages import BucketSums, SumHeader
 
 ROWS, COLUMNS = 40, 16
 SPECS = [
@@ -40,7 +40,7 @@ def bucket_of(name: str) -> tuple[int, int]:
 TABLE, TABLE_NUMBER = bucket_of("table")
 LISTED = np.array([3, 7, 39], np.uint32)
 NUMBERS = np.arange(3 * COLUMNS, dtype=np.float32)
-GOOD = BucketSums(2, TABLE, (SumPlace(TABLE_NUMBER, 0, 2, 3),))
+GOOD = BucketSums(2, TABLE, (SumHeader(TABLE_NUMBER, 0, 2, 3),))
 
 
 def test_rows_of_a_table_and_numbers_of_all_types() -> None:
@@ -54,7 +54,7 @@ def test_rows_of_a_table_and_numbers_of_all_types() -> None:
     values: dict[str, np.ndarray] = {"bias": np.arange(5, dtype=np.float32), "scale": np.array(2.5)}
     for name, value in values.items():
         bucket, number = bucket_of(name)
-        sums.store(1, BucketSums(2, bucket, (SumPlace(number, 0, 0, -1),)), frames(value))
+        sums.store(1, BucketSums(2, bucket, (SumHeader(number, 0, 0, -1),)), frames(value))
         (addend,) = sums.read(FROM, number, 0)
         assert addend.gradient.shape == PLAN.parameters[number].shape
         assert addend.gradient.view(-1).tolist() == value.reshape(-1).tolist()
@@ -71,7 +71,7 @@ def test_a_message_may_begin_anywhere_in_memory() -> None:
 
 def test_no_row_at_all() -> None:
     sums = OtherSums(LAYOUT, GROUPS)
-    sums.store(1, replace(GOOD, sums=(SumPlace(TABLE_NUMBER, 0, 0, 0),)), frames(LISTED[:0], NUMBERS[:0]))
+    sums.store(1, replace(GOOD, sums=(SumHeader(TABLE_NUMBER, 0, 0, 0),)), frames(LISTED[:0], NUMBERS[:0]))
     (addend,) = sums.read(FROM, TABLE_NUMBER, 0)
     assert addend.gradient.shape == (0, COLUMNS)
 
@@ -89,11 +89,15 @@ def test_what_a_step_has_is_forgotten_with_it() -> None:
 WRONG = {
     "another bucket": (replace(GOOD, bucket=99), (LISTED, NUMBERS), "bucket 99 of"),
     "a negative one": (replace(GOOD, bucket=-1), (LISTED, NUMBERS), "bucket -1 of"),
-    "no such parameter": (replace(GOOD, sums=(SumPlace(77, 0, 0, 3),)), (LISTED, NUMBERS), "no piece of bucket"),
-    "another piece": (replace(GOOD, sums=(SumPlace(TABLE_NUMBER, 16, 0, 3),)), (LISTED, NUMBERS), "no piece of bucket"),
-    "a table as a whole": (replace(GOOD, sums=(SumPlace(TABLE_NUMBER, 0, 0, -1),)), (NUMBERS,), "has 40 rows there"),
+    "no such parameter": (replace(GOOD, sums=(SumHeader(77, 0, 0, 3),)), (LISTED, NUMBERS), "no piece of bucket"),
+    "another piece": (
+        replace(GOOD, sums=(SumHeader(TABLE_NUMBER, 16, 0, 3),)),
+        (LISTED, NUMBERS),
+        "no piece of bucket",
+    ),
+    "a table as a whole": (replace(GOOD, sums=(SumHeader(TABLE_NUMBER, 0, 0, -1),)), (NUMBERS,), "has 40 rows there"),
     "more rows than there are": (
-        replace(GOOD, sums=(SumPlace(TABLE_NUMBER, 0, 0, 41),)),
+        replace(GOOD, sums=(SumHeader(TABLE_NUMBER, 0, 0, 41),)),
         (LISTED, NUMBERS),
         "has 40 rows there",
     ),

@@ -58,7 +58,7 @@ def outcomes(
             writer.end_members([member], torch.zeros(1))
         writer.end_batch()
     writer.end_group()
-    return [outcome.unsound for outcome in writer.read_outcomes(torch.zeros(len(factors), 2))], announced
+    return [outcome.nonfinite for outcome in writer.read_outcomes(torch.zeros(len(factors), 2))], announced
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from torch import nn
 
 from loader.stream.interface import Cursor
 from pool.checkpoint import store
-from pool.checkpoint.folder import locate
+from pool.checkpoint.folder import find_checkpoint
 from pool.checkpoint.state import FOLDER, OptimizerNumbers
 from pool.commands.main import main
 from pool.config.load import parse_config
@@ -35,7 +35,7 @@ def save(folder: Path, step: int, **sections: Any) -> Path:
 def save_model(folder: Path, config: Config, model: nn.Module, step: int = 1) -> Path:
     """A checkpoint of a model in `folder`."""
     folder.mkdir(exist_ok=True)
-    return store.save(
+    return store.save_checkpoint(
         folder / FOLDER,
         store.Checkpoint(
             step=step,
@@ -57,7 +57,7 @@ def test_a_runs_folder_means_its_newest_checkpoint(tmp_path: Path) -> None:
         assert export_checkpoint(where, tmp_path / "net", "toy", TASK).checkpoint == second
     assert export_checkpoint(first, tmp_path / "net", "toy", TASK).checkpoint == first
     (run / FOLDER / "last").unlink()
-    assert locate(run) == second
+    assert find_checkpoint(run) == second
     assert (tmp_path / "net").read_text().startswith("toy ")
 
 
@@ -85,12 +85,12 @@ def test_a_link_that_leaves_its_folder_is_not_followed(target: str, tmp_path: Pa
     last.symlink_to(target)
     for where in (tmp_path / "run", last):
         with pytest.raises(CheckpointError, match=r"last: points to |is no checkpoint folder|there is no such folder"):
-            locate(where)
+            find_checkpoint(where)
 
 
 def test_a_folder_that_is_not_there_is_said_to_be_missing(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="nowhere: there is no such folder"):
-        locate(tmp_path / "nowhere")
+        find_checkpoint(tmp_path / "nowhere")
 
 
 @pytest.mark.parametrize("where", [".", "file", "run/logs"])
@@ -98,7 +98,7 @@ def test_what_is_no_checkpoint_is_said_to_be_none(where: str, tmp_path: Path) ->
     (tmp_path / "file").touch()
     (tmp_path / "run/logs").mkdir(parents=True)
     with pytest.raises(CheckpointError, match=f"{where.strip('.')}.*: is no checkpoint folder: it has no state.json"):
-        locate(tmp_path / where)
+        find_checkpoint(tmp_path / where)
 
 
 def test_a_task_that_is_no_part_of_the_program_must_be_named_by_the_caller(tmp_path: Path) -> None:

@@ -154,7 +154,7 @@ def feeder_start(file: Path, source: str, validate_every: int) -> FeederStart:
         "data": {"source": source, "batch_size": 8},
         "train": {"validate_every": validate_every},
     }
-    start = run_on([file], config=parse_config(tree, "test")).start_of(Peer(FEEDER))
+    start = run_on([file], config=parse_config(tree, "test")).start_document(Peer(FEEDER))
     assert isinstance(start, FeederStart)
     return start
 

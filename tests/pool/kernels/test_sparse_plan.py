@@ -146,7 +146,7 @@ def test_bags_that_share_little_are_not_worth_a_plan() -> None:
     sparse = random_input(500, 40_000)
     assert sparse.plan(40_000) is None
     plan = _native.SparsePlan(sparse.offsets, sparse.features, 40_000)
-    assert not plan.worth
+    assert not plan.is_worthwhile
     with pytest.raises(ValueError, match="not worth its use"):
         plan.forward(torch.zeros(40_000, 8), None, torch.zeros(500, 8))
     with pytest.raises(ValueError, match="not worth its use"):

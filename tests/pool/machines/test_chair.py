@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from pool.machines.chair import PATIENCE, Chair
 from pool.machines.member import Begin, Break, Decision, Member, Over, Refused
-from pool.protocol.messages import CheckpointPlace, Fact
+from pool.protocol.messages import CheckpointLocation, Fact
 
 
 class Group:
@@ -70,10 +70,10 @@ def test_who_has_no_step_in_common_copies_the_newest_checkpoint_the_first_machin
     for member, steps in zip(group.members, ([0], [10, 20], [20], [5]), strict=True):
         member.can_begin(steps, copies=True)
     assert group.turns() == [[], [], [], []]
-    assert [member.lacks for member in group.members] == [CheckpointPlace(20, 1), None, None, None]
+    assert [member.lacks for member in group.members] == [CheckpointLocation(20, 1), None, None, None]
     group.members[0].can_begin([20], copies=True)
     group.turn()
-    assert [member.lacks for member in group.members] == [None, None, None, CheckpointPlace(20, 0)]
+    assert [member.lacks for member in group.members] == [None, None, None, CheckpointLocation(20, 0)]
     group.members[3].can_begin([20], copies=True)
     assert group.turn() == [Begin(1, 20)] * 4
     assert [member.lacks for member in group.members] == [None] * 4
@@ -87,7 +87,7 @@ def test_a_machine_that_comes_back_with_nothing_gets_what_the_others_have_saved(
     assert isinstance(group.turn()[0], Break)
     group.members[0].lost([6, 8], [6])
     group.turn()
-    assert group.members[1].lacks == CheckpointPlace(6, 0)
+    assert group.members[1].lacks == CheckpointLocation(6, 0)
     group.members[1].can_begin([6], copies=True)
     assert group.turn() == [Begin(2, 6)] * 2
 

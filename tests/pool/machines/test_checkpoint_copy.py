@@ -10,13 +10,13 @@ import pytest
 import torch
 
 from loader.stream.interface import Cursor
-from pool.checkpoint.folder import checkpoints, step_path
+from pool.checkpoint.folder import list_checkpoints, step_path
 from pool.checkpoint.state import OptimizerNumbers
-from pool.checkpoint.store import Checkpoint, save
+from pool.checkpoint.store import Checkpoint, save_checkpoint
 from pool.errors import CheckpointError
 from pool.machines import checkpoint_copy
 from pool.machines.checkpoint_copy import copy_checkpoint, read_piece
-from pool.protocol.messages import CheckpointPiece, CheckpointRequest
+from pool.protocol.messages import CheckpointRequest, CheckpointShard
 
 STEP = 400
 
@@ -27,7 +27,7 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path
     monkeypatch.setattr(checkpoint_copy, "PIECE_BYTES", 1000)
     there, here = tmp_path / "there", tmp_path / "here"
     here.mkdir()
-    save(
+    save_checkpoint(
         there,
         Checkpoint(
             step=STEP,
@@ -43,8 +43,8 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path
     return there, here
 
 
-def asks(there: Path) -> Callable[[CheckpointRequest], tuple[CheckpointPiece, memoryview]]:
-    def ask(request: CheckpointRequest) -> tuple[CheckpointPiece, memoryview]:
+def asks(there: Path) -> Callable[[CheckpointRequest], tuple[CheckpointShard, memoryview]]:
+    def ask(request: CheckpointRequest) -> tuple[CheckpointShard, memoryview]:
         piece, data = read_piece(there, request)
         return piece, memoryview(data)
 
@@ -65,7 +65,7 @@ def test_a_copy_that_ends_too_early_leaves_nothing(count: int, folders: tuple[Pa
     there, here = folders
     left = count
 
-    def ask(request: CheckpointRequest) -> tuple[CheckpointPiece, memoryview]:
+    def ask(request: CheckpointRequest) -> tuple[CheckpointShard, memoryview]:
         nonlocal left
         left -= 1
         if left < 0:
@@ -80,13 +80,13 @@ def test_a_copy_that_ends_too_early_leaves_nothing(count: int, folders: tuple[Pa
 def test_what_arrives_damaged_is_no_checkpoint(folders: tuple[Path, Path]) -> None:
     there, here = folders
 
-    def ask(request: CheckpointRequest) -> tuple[CheckpointPiece, memoryview]:
+    def ask(request: CheckpointRequest) -> tuple[CheckpointShard, memoryview]:
         piece, data = asks(there)(request)
         return piece, memoryview(bytes(data[:-1]) + b"!") if request.name == "weights.safetensors" else data
 
     with pytest.raises(CheckpointError, match=r"weights\.safetensors"):
         copy_checkpoint(ask, here, STEP)
-    assert not checkpoints(here)
+    assert not list_checkpoints(here)
 
 
 @pytest.mark.parametrize("name", ["../there/secret", "/etc/passwd", "optimizer", ""])

@@ -14,7 +14,7 @@ import zmq
 from loader.exit_codes import EXIT_FAILED, EXIT_RESOURCES
 from loader.stream.interface import Cursor
 from pool.checkpoint import store
-from pool.checkpoint.folder import remove_old, step_path
+from pool.checkpoint.folder import remove_old_checkpoints, step_path
 from pool.checkpoint.state import FOLDER, OptimizerNumbers
 from pool.config.load import parse_config
 from pool.errors import CheckpointError, ConfigError
@@ -83,7 +83,7 @@ def test_a_checkpoint_is_kept_until_its_nets_are_on_record(tmp_path: Path) -> No
         step_path(tmp_path / FOLDER, step).mkdir(parents=True)
 
     def left() -> list[int]:
-        remove_old(tmp_path / FOLDER, keep=1, wanted=still_to_export(tmp_path, 5))
+        remove_old_checkpoints(tmp_path / FOLDER, keep=1, is_needed=still_to_export(tmp_path, 5))
         return sorted(int(path.name[5:]) for path in (tmp_path / FOLDER).iterdir())
 
     assert left() == [5, 10, 12]
@@ -145,7 +145,7 @@ def test_a_net_has_the_averaged_weights_unless_there_are_none_or_others_are_aske
         average=tensors if has_average else {},
         averaged=int(has_average),
     )
-    store.save(tmp_path, checkpoint)
+    store.save_checkpoint(tmp_path, checkpoint)
     command = export_command(step_path(tmp_path, 4), tmp_path / "net", "clicks", weights, 3, "--onnx")
     words = command[command.index("export") :]
     average = ["--ema"] if averaged else []
@@ -190,17 +190,17 @@ def exported(
     lines: list[str] = []
     poller = zmq.Poller()
     nets = NumberedNets(plan, folder, poller, lines.append)
-    assert (nets.news.settled, nets.hear({})) == (3, [])
+    assert (nets.status.settled, nets.poll({})) == (3, [])
     assert len(nets.pids) == 1
     while nets.pids:
-        actions = nets.hear(dict(poller.poll()))
+        actions = nets.poll(dict(poller.poll()))
     assert actions == [SendRoster()]
     return nets, lines
 
 
 def test_a_net_has_its_name_when_its_export_has_ended_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nets, lines = exported(tmp_path, "open(output, 'w').write('net')", monkeypatch)
-    assert (lines, nets.news.settled) == ([], 4)
+    assert (lines, nets.status.settled) == ([], 4)
     assert sorted(path.name for path in (tmp_path / NETS).iterdir()) == [RECORD, net_name(4, ".safetensors")]
     assert read_record(tmp_path) == {4: Net.WRITTEN}
 
@@ -219,7 +219,7 @@ def test_of_an_export_that_fails_nothing_stays_and_the_run_does_not_wait(
     program = f"open(output, 'w').write('half')\nsys.stderr.write(f'pool: {{output}}: no\\n')\nsys.exit({code})"
     nets, lines = exported(tmp_path, program, monkeypatch, has_room=has_room)
     assert lines == [f"nets of step 4 are not written: {tmp_path}/nets/{net_name(4, '.safetensors')}: no; {advice}"]
-    assert (nets.news.settled, read_record(tmp_path)) == (4, record)
+    assert (nets.status.settled, read_record(tmp_path)) == (4, record)
     assert not list((tmp_path / NETS).glob("*step*"))
 
 

@@ -219,9 +219,9 @@ def test_extreme_numbers_that_are_allowed_give_a_plan_or_one_line(data: st.DataO
 
 def test_an_error_about_a_checkpoint_names_the_folder_and_no_descriptor(tmp_path: Path) -> None:
     """The supervisor's descriptors have other numbers."""
-    fd = access.hold(tmp_path / "run")
+    fd = access.open_folder(tmp_path / "run")
     try:
-        inside = access.inside(fd)
+        inside = access.descriptor_path(fd)
         checkpoint = inside / "checkpoints" / "step-000000001"
         answer = refused(planner.run(run_plan(inside, checkpoint=checkpoint).planner_start(Peer(PLANNER))))
     finally:

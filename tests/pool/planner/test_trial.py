@@ -74,7 +74,7 @@ def test_the_reserved_room_holds_the_real_state_and_not_much_more(optimizer: dic
     weights = dict(zip(SHAPES, parameters, strict=True))
     kinds = {"weights": tensor_bytes(weights), "optimizer": tensor_bytes(tensors)}
     state = RunState(step=3, cursor=Cursor(1 << 40, 9, 9, 9), optimizer=OptimizerNumbers.of(plain))
-    snapshot.Writer(np.zeros(reserved, np.uint8)).write(state, kinds)
+    snapshot.SnapshotWriter(np.zeros(reserved, np.uint8)).write(state, kinds)
     used = sum(tensor.data.nbytes for kind in kinds.values() for tensor in kind)
     assert reserved < 1.1 * used + (32 << 10) or optimizer["name"] == "torch.optim.Adafactor"
 

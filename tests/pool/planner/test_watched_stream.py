@@ -96,7 +96,7 @@ def as_planner(run: RunPlan) -> PlannerStart:
 
 
 def as_feeder(run: RunPlan) -> FeederStart:
-    start = run.start_of(Peer(FEEDER))
+    start = run.start_document(Peer(FEEDER))
     assert isinstance(start, FeederStart)
     return start
 

@@ -22,7 +22,7 @@ from pool.metrics.layout import Measured
 from pool.metrics.metric import Column
 from pool.process.document import to_json
 from pool.process.plan_result import Planned
-from pool.process.start import RunStart, Start, start_of
+from pool.process.start import RunStart, Start, decode_start
 from pool.protocol.blame import DeathInBatch
 from pool.protocol.identity import COORDINATOR, FEEDER, PLANNER, WORKER, Peer
 from pool.shm.segment import SegmentHandle
@@ -74,7 +74,7 @@ def full(run_dir: Path) -> RunPlan:
 
 def document(role: str, run_dir: Path) -> Start:
     run = replace(full(run_dir), address_key="key")
-    start: Start = run.planner_start(Peer(role)) if role == PLANNER else run.start_of(Peer(role, 1, 2))
+    start: Start = run.planner_start(Peer(role)) if role == PLANNER else run.start_document(Peer(role, 1, 2))
     if isinstance(start, RunStart):
         start = replace(start, coordinator_pid=77)
     return replace(start, segments={"ring": SegmentHandle(3, writable=False)}, signal_fds={"worker.1": 4})
@@ -82,7 +82,7 @@ def document(role: str, run_dir: Path) -> Start:
 
 @pytest.mark.parametrize("role", [PLANNER, FEEDER, WORKER, COORDINATOR])
 def test_a_start_document_is_the_same_on_the_other_side_in_the_run_folder_that_it_has_there(role: str) -> None:
-    received = start_of(document(role, Path("/proc/self/fd/7")).to_json(), Path("/proc/self/fd/9"))
+    received = decode_start(document(role, Path("/proc/self/fd/7")).to_json(), Path("/proc/self/fd/9"))
     assert repr(received) == repr(document(role, Path("/proc/self/fd/9")))
 
 

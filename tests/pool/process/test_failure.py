@@ -18,7 +18,7 @@ from loader.exit_codes import EXIT_DATA, EXIT_FAILED
 from loader.plugins.error_text import MAX_MESSAGE_LENGTH, format_error_with_location
 from pool.errors import ConfigError
 from pool.process import lifeline
-from pool.process.failure import Failure, failure_of
+from pool.process.failure import Failure, describe_failure
 from pool.shm.signals import ExceptionText
 
 TASK = """
@@ -115,12 +115,12 @@ def test_what_a_library_raises_by_itself_has_a_place_too() -> None:
 
 
 def test_errors_of_ours_are_certain_and_others_are_not(task: ModuleType) -> None:
-    certain = failure_of(ConfigError("task: no such\nthing"), started=False)
+    certain = describe_failure(ConfigError("task: no such\nthing"), started=False)
     assert certain == Failure("task: no such\\nthing", 2, False)
-    assert failure_of(DataError("f", "is damaged", 7), started=True) == Failure(
+    assert describe_failure(DataError("f", "is damaged", 7), started=True) == Failure(
         "f: offset 7: is damaged", EXIT_DATA, True
     )
-    one, other = (failure_of(raised_by(getattr(task, name)), started=True) for name in ("plain", "chained"))
+    one, other = (describe_failure(raised_by(getattr(task, name)), started=True) for name in ("plain", "chained"))
     assert (one.exit_code, one.started) == (EXIT_FAILED, True)
     assert "" != one.signature != other.signature
 
@@ -128,21 +128,21 @@ def test_errors_of_ours_are_certain_and_others_are_not(task: ModuleType) -> None
 def test_an_exception_with_another_text_has_the_same_signature(task: ModuleType) -> None:
     errors = [raised_by(task.plain) for _ in range(2)]
     errors[1].args = ("<object at 0x7f12>",)
-    assert len({failure_of(error, started=True).signature for error in errors}) == 1
+    assert len({describe_failure(error, started=True).signature for error in errors}) == 1
 
 
 def test_what_a_process_leaves_is_there_when_it_is_dead_and_whoever_holds_its_end_open() -> None:
     """A process that a task has forked keeps the socket open: nobody may wait for its end."""
-    ours, theirs = lifeline.pair()
+    ours, theirs = lifeline.create_pair()
     held = os.dup(theirs.fileno())
-    assert lifeline.left(ours) is None
+    assert lifeline.receive_failure(ours) is None
     failure = Failure("ValueError: é", 1, True, "here")
-    lifeline.leave(theirs, failure)
+    lifeline.send_failure(theirs, failure)
     theirs.close()
-    assert lifeline.left(ours) == failure
-    assert lifeline.left(ours) is None
+    assert lifeline.receive_failure(ours) == failure
+    assert lifeline.receive_failure(ours) is None
     os.close(held)
-    lifeline.leave(theirs, failure)  # closed: nothing happens
+    lifeline.send_failure(theirs, failure)  # closed: nothing happens
     ours.close()
 
 

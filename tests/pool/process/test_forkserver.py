@@ -23,7 +23,7 @@ from pool.supervisor.prepare import planner_request
 from pool.supervisor.prepare.planner_request import ask_planner
 from pool.supervisor.prepare.run_plan import RunPlan
 from pool.supervisor.processes.child import Child
-from pool.supervisor.processes.forkserver import ForkServer, be_the_parent, environment
+from pool.supervisor.processes.forkserver import ForkServer, become_subreaper, process_environment
 from pool.supervisor.resources.run_memory import RunMemory
 from tests.support import run_plans
 from tests.support.paths import ROOT
@@ -66,10 +66,10 @@ def run_plan(tmp_path: Path, *crash_points: str, start_timeout: float = 100.0) -
 
 
 def started(tmp_path: Path, *crash_points: str) -> ForkServer:
-    be_the_parent()
+    become_subreaper()
     config = run_plan(tmp_path, *crash_points).config
     server = ForkServer(Peer(FORKSERVER), config, tmp_path / "forkserver.log")
-    assert server.hear() is server
+    assert server.receive_child() is server
     return server
 
 
@@ -99,15 +99,15 @@ def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkServer]:
 @pytest.fixture
 def server(lasting: ForkServer) -> ForkServer:
     """One that the test shares with others, and leaves as it was."""
-    be_the_parent()
+    become_subreaper()
     assert lasting.can_fork
     return lasting
 
 
 def forked(server: ForkServer, tmp_path: Path) -> Child:
     """A process that has not been told who it is."""
-    server.ask_for(NOBODY, tmp_path / "nobody.log")
-    child = server.hear()
+    server.request_process(NOBODY, tmp_path / "nobody.log")
+    child = server.receive_child()
     assert child is not None
     return child
 
@@ -186,7 +186,7 @@ def test_its_own_death_ends_none_of_those_that_it_forked(mortal: ForkServer, tmp
 
 def test_one_that_fails_is_known_by_its_log(server: ForkServer, tmp_path: Path) -> None:
     child = forked(server, tmp_path)
-    child.tell(Start(peer=NOBODY, run_dir=tmp_path), RunMemory())
+    child.send_start(Start(peer=NOBODY, run_dir=tmp_path), RunMemory())
     assert child.end(GRACE) == "exited with code 1"
     assert "Traceback" in (tmp_path / "nobody.log").read_text()
     assert "KeyError: 'nobody'" in child.last_lines()
@@ -195,16 +195,16 @@ def test_one_that_fails_is_known_by_its_log(server: ForkServer, tmp_path: Path) 
 
 def test_a_dead_one_starts_nothing(mortal: ForkServer, tmp_path: Path) -> None:
     mortal.send_signal(signal.SIGKILL)
-    mortal.ask_for(NOBODY, tmp_path / "nobody.log")
-    assert mortal.hear() is None
+    mortal.request_process(NOBODY, tmp_path / "nobody.log")
+    assert mortal.receive_child() is None
 
 
 def test_one_that_dies_between_fork_and_answer_leaves_nobody(tmp_path: Path) -> None:
     """Its child has no other end to its lifeline then."""
     server = started(tmp_path, "forkserver.before_answer=kill")
     before = children_of_this_process()
-    server.ask_for(NOBODY, tmp_path / "nobody.log")
-    assert server.hear() is None
+    server.request_process(NOBODY, tmp_path / "nobody.log")
+    assert server.receive_child() is None
     server.reap()
     for pid in children_of_this_process() - before:
         wait_for(lambda: os.waitpid(pid, os.WNOHANG)[0] == pid, "its end", GRACE)  # noqa: B023
@@ -228,12 +228,12 @@ def test_a_fork_that_fails_is_told(calls_until_failure: int, monkeypatch: pytest
 def test_the_supervisor_makes_an_error_of_it(
     server: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server.ask_for(NOBODY, tmp_path / "nobody.log")
+    server.request_process(NOBODY, tmp_path / "nobody.log")
     with monkeypatch.context() as patch:
         patch.setattr(lifeline, "take_number", lambda channel: -errno.EAGAIN)  # noqa: ARG005
         with pytest.raises(OSError, match="temporarily unavailable"):
-            server.hear()
-    forked_all_the_same = lifeline.take_number(server.channel)
+            server.receive_child()
+    forked_all_the_same = lifeline.receive_number(server.channel)
     assert forked_all_the_same is not None
     os.waitpid(forked_all_the_same, 0)
 
@@ -250,7 +250,7 @@ def test_what_dies_or_hangs_before_the_run_is_started_anew(
     crash_point: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Here it hangs as soon as it stands still, and has all the time it needs until then."""
-    wait, stopped = planner_request._wait_for, []
+    wait, stopped = planner_request._wait_until_readable, []
 
     def wait_for_state(child: Child, timeout: float, signals: None) -> None:
         wait_for(lambda: is_stopped(child.pid) or readable(child.channel), "a state", GRACE)
@@ -259,7 +259,7 @@ def test_what_dies_or_hangs_before_the_run_is_started_anew(
             timeout = 0.1
         wait(child, timeout, signals)
 
-    monkeypatch.setattr(planner_request, "_wait_for", wait_for_state)
+    monkeypatch.setattr(planner_request, "_wait_until_readable", wait_for_state)
     run, server = ask_planner(run_plan(tmp_path, crash_point), tmp_path, None)
     server.end()
     assert run.planned.plan.buckets
@@ -295,9 +295,9 @@ def test_time_in_which_the_machine_slept_is_held_against_no_planner(monkeypatch:
     """Looks are counted, not the clock: who sleeps for an hour in one of them has lost that one."""
     child = Silent()
     monkeypatch.setattr(select, "poll", lambda: child)
-    planner_request._wait_for(child, 3.2, None)  # type: ignore[arg-type]
+    planner_request._wait_until_readable(child, 3.2, None)  # type: ignore[arg-type]
     assert child.killed == "did not answer within pool.start_timeout = 3.2 s"
-    assert max(child.looks) == 1000 * planner_request.LOOK
+    assert max(child.looks) == 1000 * planner_request.POLL_SECONDS
     assert 3200 <= sum(child.looks) < 3200 + max(child.looks)
 
 
@@ -306,7 +306,7 @@ def test_how_torchs_threads_wait_is_a_default(monkeypatch: pytest.MonkeyPatch, s
     monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
     if set_to is not None:
         monkeypatch.setenv("OMP_WAIT_POLICY", set_to)
-    assert environment()["OMP_WAIT_POLICY"] == wanted
+    assert process_environment()["OMP_WAIT_POLICY"] == wanted
 
 
 ASKED = """

@@ -23,7 +23,7 @@ from pool.protocol.identity import Peer
 ME, YOU = Peer("worker", 1, 2), Peer("coordinator")
 CURSOR = Cursor(7, 1, 2, 3)
 OUTCOMES = m.Outcome((0.25,), ("",)), m.Outcome((0.5,))
-ASSIGNMENT = m.Assignment("train", 3, (7, 8), 1, 9, left_out=(m.LeftOut(8, 1),))
+ASSIGNMENT = m.Assignment("train", 3, (7, 8), 1, 9, left_out=(m.ExcludedBatch(8, 1),))
 EXAMPLES: list[m.Message] = [
     m.Hello(123),
     m.Heartbeat(0.5),
@@ -32,7 +32,7 @@ EXAMPLES: list[m.Message] = [
     m.Notice("disk full"),
     m.FeederOrders(m.StreamOrders(1, CURSOR, 3), None),
     m.FeederReport(None, m.StreamReport(1, 7, (CURSOR, CURSOR))),
-    m.LeftOutData("train", 3, (SkippedData("damaged", 7, 1, "game", "a.pgn", "line 4 of the game: '?'", 80, 3),)),
+    m.SkippedData("train", 3, (SkippedData("damaged", 7, 1, "game", "a.pgn", "line 4 of the game: '?'", 80, 3),)),
     m.UntrainedFeatures(UntrainedShare("user", 10, 7, 100, 70)),
     m.WorkerOrders(3, (ASSIGNMENT,)),
     m.WorkerReport(
@@ -42,16 +42,16 @@ EXAMPLES: list[m.Message] = [
     m.ShareReport(
         4,
         (m.BatchLosses(16, (0.5, 2.0)),),
-        (m.Unusable(17, (1,), "a gradient"),),
+        (m.UnusableBatch(17, (1,), "a gradient"),),
         "snapshot",
         m.StateSum(4, -7),
     ),
-    m.BucketSums(4, 1, (m.SumPlace(0, 32, 2, 5), m.SumPlace(1, 0, 2, -1))),
+    m.BucketSums(4, 1, (m.SumHeader(0, 32, 2, 5), m.SumHeader(1, 0, 2, -1))),
     m.MachineReport("life", "tcp://10.0.0.2:4711", (m.Fact("torch", "2.13.0"),), (0, 6), (6,), lost=2),
     m.MachineOrders("life", 2, 6, "", (m.MachineAddress(1, "tcp://10.0.0.2:4712"),), missing=(2,)),
-    m.MachineOrders("life", missing=(2,), lacks=m.CheckpointPlace(400, 1)),
+    m.MachineOrders("life", missing=(2,), lacks=m.CheckpointLocation(400, 1)),
     m.CheckpointRequest(400, "weights.safetensors", 1 << 20),
-    m.CheckpointPiece(m.CheckpointRequest(400, "weights.safetensors", 1 << 20), is_last=True),
+    m.CheckpointShard(m.CheckpointRequest(400, "weights.safetensors", 1 << 20), is_last=True),
 ]
 
 
@@ -107,7 +107,7 @@ def test_the_largest_share_of_a_step_that_several_machines_may_have_fits_in_a_re
     """All of its batches are bad for all members but one."""
     batches = range(1 << 40, (1 << 40) + MOST_BATCHES)
     losses = tuple(m.BatchLosses(batch, (float("nan"),) * (MOST_NUMBERS // MOST_BATCHES)) for batch in batches)
-    unusable = tuple(m.Unusable(batch, (0,), "x" * 200) for batch in batches)
+    unusable = tuple(m.UnusableBatch(batch, (0,), "x" * 200) for batch in batches)
     report = m.ShareReport(1 << 40, losses, unusable)
     assert encode(Envelope(ME, YOU, 1, report))
 
@@ -115,7 +115,7 @@ def test_the_largest_share_of_a_step_that_several_machines_may_have_fits_in_a_re
 def test_the_largest_groups_that_the_config_allows_fit_in_orders_and_reports() -> None:
     """All that can be said of them: no number of any member is finite, and all of them lose all batches."""
     members, batches = MOST_MEMBERS, range(1 << 40, (1 << 40) + MOST_LOSSES // MOST_MEMBERS)
-    left_out = tuple(m.LeftOut(batch, member) for batch in batches for member in range(members))
+    left_out = tuple(m.ExcludedBatch(batch, member) for batch in batches for member in range(members))
     assignment = m.Assignment("train", 1 << 40, tuple(batches), 1, 1 << 40, left_out=left_out)
     names = tuple(f"member.{member}.{'layers.' * 10}weight" for member in range(members))
     outcomes = (m.Outcome((float("nan"),) * members, names),) * len(batches)

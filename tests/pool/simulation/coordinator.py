@@ -178,7 +178,7 @@ class SimCoordinator(Process):
         elif self._inbox.joined and self.world.chance() < BELL_HEARD:
             self._todo += self._inbox.handle_signal()
         elif self._inbox.alive:
-            envelope = self.world.network.receive(self.peer.place, from_supervisor=False)
+            envelope = self.world.network.receive(self.peer.role_index, from_supervisor=False)
             if envelope is None:
                 return
             if self._from_others.refusal(envelope):
@@ -188,7 +188,7 @@ class SimCoordinator(Process):
 
     def _hear_supervisor(self) -> bool:
         """Takes one message; whether there was one."""
-        envelope = self.world.network.receive(self.peer.place, from_supervisor=True)
+        envelope = self.world.network.receive(self.peer.role_index, from_supervisor=True)
         if envelope is None:
             return False
         if not self._from_supervisor.refusal(envelope):
@@ -359,7 +359,7 @@ class SimCoordinator(Process):
         self._hear_others()
         if self._others.all_end(self._version) and self.world.chance() < ENDED:
             self.world.finished = True
-            self.world.kill(self.peer.place)
+            self.world.kill(self.peer.role_index)
 
     def _hear_others(self) -> bool:
         """Takes one message of another machine; whether there was one that it listened to."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from statistics import fmean
 
 from pool.coordinator.scheduler.actions import BadBatch, Commit, FinishValidation, Freeze, ReduceRates
-from pool.protocol.blame import DEADLY, RAISED
+from pool.protocol.blame import MAX_DEATHS, MAX_EXCEPTIONS
 from pool.protocol.identity import Peer
 from tests.pool.simulation.arithmetic import (
     Version,
@@ -67,7 +67,7 @@ class History:
     def gave_up(self, coordinator: Peer) -> None:
         """A run ends if workers die of a validation batch, and kills of our own may look like that."""
         died = [count for (peer, _), count in self._ends_validating.items() if peer == self._who_knows(coordinator)]
-        assert max(died, default=0) >= DEADLY, f"given up after {died} deaths"
+        assert max(died, default=0) >= MAX_DEATHS, f"given up after {died} deaths"
         self._stopped = True
 
     def left_out(self, coordinator: Peer, action: BadBatch) -> None:
@@ -79,7 +79,7 @@ class History:
             died, raised = (
                 self._ends[self._who_knows(coordinator), action.batch, exception] for exception in (False, True)
             )
-            assert died >= DEADLY or raised >= RAISED, f"batch {action.batch} left out: {action.reason}"
+            assert died >= MAX_DEATHS or raised >= MAX_EXCEPTIONS, f"batch {action.batch} left out: {action.reason}"
         assert action.step == len(self._versions) - 1
         every = self._setup.rules.validate_every
         if every and action.step % every == 0:

@@ -23,7 +23,7 @@ class Network:
 
     def send(self, sender: Peer, addressee: Peer, message: Message) -> None:
         self._sequence += 1
-        waiting = self._waiting.setdefault((addressee.place, sender.role == SUPERVISOR), [])
+        waiting = self._waiting.setdefault((addressee.role_index, sender.role == SUPERVISOR), [])
         waiting.append(Envelope(sender, addressee, self._sequence, message))
         if len(waiting) > HIGH_WATER:
             del waiting[0]

@@ -54,7 +54,7 @@ class Child(Process):
 
     def follow(self) -> bool:
         """Hears the supervisor; True if the coordinator has a successor."""
-        envelope = self.world.network.receive(self.peer.place, from_supervisor=True)
+        envelope = self.world.network.receive(self.peer.role_index, from_supervisor=True)
         if envelope is None or self._from_supervisor.refusal(envelope):
             return False
         assert isinstance(envelope.message, Roster)
@@ -68,7 +68,7 @@ class Child(Process):
 
     def hear(self) -> Message | None:
         """The next message of the coordinator, if one counts."""
-        envelope = self.world.network.receive(self.peer.place, from_supervisor=False)
+        envelope = self.world.network.receive(self.peer.role_index, from_supervisor=False)
         if envelope is None:
             return None
         if self._from_coordinator.refusal(envelope):

@@ -12,7 +12,7 @@ from pool.machines.chair import Chair
 from pool.machines.member import Begin, Break, Member, Over, Refused
 from pool.protocol.identity import COORDINATOR, FEEDER, WORKER, Peer
 from pool.protocol.messages import Roster, RosterEntry
-from pool.supervisor.failover import still_to_know
+from pool.supervisor.failover import relevant_deaths
 from tests.pool.simulation.coordinator import SimCoordinator
 from tests.pool.simulation.feeder import SimFeeder
 from tests.pool.simulation.process import THE_SUPERVISOR, Process
@@ -60,10 +60,10 @@ class SimSupervisor(Process):
             for process in list(world.processes.values()):
                 if process is not self and process.still(world.time) > PATIENCE:
                     world.seen["killed for not moving"] += 1
-                    world.kill(process.peer.place)
+                    world.kill(process.peer.role_index)
 
     def _died(self, peer: Peer) -> None:
-        del self._alive[peer.place]
+        del self._alive[peer.role_index]
         self._tell_roster()
         if self.member is not None and peer.role == COORDINATOR:
             finished, self.world.finished = self.world.finished, False
@@ -77,7 +77,7 @@ class SimSupervisor(Process):
             self._coordinator = successor
         if peer.role == COORDINATOR and self.world.setup.one_process:
             del self._alive[WORKER, 0]
-            self.world.deaths = list(still_to_know(self.world.deaths, self.world.done))
+            self.world.deaths = list(relevant_deaths(self.world.deaths, self.world.done))
             self._start(successor)
             self._start(Peer(WORKER, 0, successor.incarnation))
         else:
@@ -116,8 +116,8 @@ class SimSupervisor(Process):
         self._coordinator = Peer(COORDINATOR, 0, self._generations)
         left = self.world.left_of(step)
         process = SimCoordinator(self.world, self._coordinator, ready, left, self.world.deaths, generation)
-        self.world.processes[self._coordinator.place] = process
-        self._alive[self._coordinator.place] = self._coordinator
+        self.world.processes[self._coordinator.role_index] = process
+        self._alive[self._coordinator.role_index] = self._coordinator
         self.member.reached_at(f"{generation}")
         self._tell_roster()
 
@@ -131,8 +131,8 @@ class SimSupervisor(Process):
             process = SimFeeder(world, peer, ready, self._coordinator)
         else:
             process = SimWorker(world, peer, ready, self._coordinator)
-        world.processes[peer.place] = process
-        self._alive[peer.place] = peer
+        world.processes[peer.role_index] = process
+        self._alive[peer.role_index] = peer
         self._tell_roster()
 
     def _tell_roster(self) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pool.protocol.blame import DeathInBatch
 from pool.protocol.identity import Peer
-from pool.protocol.messages import Assignment, LeftOut, Outcome, Times, WorkerOrders, WorkerReport
+from pool.protocol.messages import Assignment, ExcludedBatch, Outcome, Times, WorkerOrders, WorkerReport
 from pool.worker.job import Job
 from pool.worker.job_queue import JobQueue, is_sound
 from tests.pool.simulation.arithmetic import BUFFERS, Weights, add, collected, gradient, loss, weights_of
@@ -89,7 +89,7 @@ class SimWorker(Child):
         self._begin_reading(assignment, assignment.batch)
         yield
         if assignment.batch in self.world.setup.deadly and self.world.chance() < 0.5:
-            self.world.kill(self.peer.place)
+            self.world.kill(self.peer.role_index)
             return
         self._end_reading(assignment, assignment.batch)
         self.world.memory.attempts[self.peer.index] = 0, 0
@@ -104,7 +104,7 @@ class SimWorker(Child):
             self._begin_reading(assignment, batch)
             yield
             yield from self._train(job, batch) if assignment.purpose == "train" else self._validate(job, batch)
-            if self.world.processes.get(self.peer.place) is not self:
+            if self.world.processes.get(self.peer.role_index) is not self:
                 return
             self._end_reading(assignment, batch)
             outcomes.append(self._outcome(job, batch))
@@ -135,13 +135,13 @@ class SimWorker(Child):
                 job.buckets.append(bucket)
                 self._bell = True
             if batch in setup.deadly and self.world.chance() < 0.5:
-                self.world.kill(self.peer.place)
+                self.world.kill(self.peer.role_index)
             yield
         if setup.rules.has_buffers and assignment.first and batch == assignment.batch:
             for member in setup.members:
                 self._write(job, batch, BUFFERS - member)
         if batch in setup.deadly:
-            self.world.kill(self.peer.place)
+            self.world.kill(self.peer.role_index)
         elif batch in setup.raising or (setup.flaky and self.world.chance() < setup.flaky):
             self._raise(assignment)
 
@@ -154,7 +154,7 @@ class SimWorker(Child):
         return Outcome(tuple(loss(self._weights(job, member), batch) for member in setup.members), unsound)
 
     def _takes_part(self, job: Job, member: int, batch: int) -> bool:
-        return member not in job.frozen and LeftOut(batch, member) not in job.assignment.left_out
+        return member not in job.frozen and ExcludedBatch(batch, member) not in job.assignment.left_out
 
     def _hides(self, job: Job, bucket: int) -> bool:
         """A member's last one is told if all is sound."""
@@ -168,7 +168,7 @@ class SimWorker(Child):
         self._raised = True
         self.world.memory.exception_texts[self.peer.index].write(assignment.attempt, "ValueError")
         self.world.seen["exception"] += 1
-        self.world.kill(self.peer.place)
+        self.world.kill(self.peer.role_index)
 
     def _begin_reading(self, assignment: Assignment, batch: int) -> None:
         memory = self.world.memory

@@ -108,7 +108,7 @@ class World:
         role = process.peer.role
         if self.chance() < 0.6:
             if role != SUPERVISOR:
-                self.kill(process.peer.place)
+                self.kill(process.peer.role_index)
             elif self.chance() < 0.5:
                 self.seen["supervisor died"] += 1
                 self._begin()

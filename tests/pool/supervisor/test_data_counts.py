@@ -22,7 +22,7 @@ from pool.config.schedule import MOST_STEPS
 from pool.config.tree import Config
 from pool.errors import ConfigError, RunError
 from pool.stages.recipe import parse_recipe
-from pool.supervisor.prepare.data_counts import with_steps
+from pool.supervisor.prepare.data_counts import epochs_to_steps
 from pool.supervisor.resources.signals import StopSignals
 from tests.loader.rows.many_rows import FEATURES, make
 from tests.support.paths import SAMPLE
@@ -59,7 +59,7 @@ def config(path: Path, **train: Any) -> Config:
 
 
 def steps_for(settings: Config, files: Sequence[DataFile], signals: StopSignals | None = None) -> tuple[Config, str]:
-    return with_steps(settings, Data(settings.data, tuple(files), settings.run.seed), signals)
+    return epochs_to_steps(settings, Data(settings.data, tuple(files), settings.run.seed), signals)
 
 
 def samples_of_first_pass(stream: Any) -> int:

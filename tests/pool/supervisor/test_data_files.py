@@ -21,9 +21,15 @@ from pool.checkpoint.store import Checkpoint
 from pool.config.load import parse_config
 from pool.config.tree import Config
 from pool.errors import CheckpointError, ConfigError, RunError
-from pool.process.start import FeederStart, start_of
+from pool.process.start import FeederStart, decode_start
 from pool.protocol.identity import FEEDER, WORKER, Peer
-from pool.supervisor.prepare.data_files import check_at_end, compare_files, find, left_out, saved_sums
+from pool.supervisor.prepare.data_files import (
+    check_unchanged_at_end,
+    compare_files,
+    describe_cut_files,
+    find_data_files,
+    load_saved_sums,
+)
 from pool.supervisor.prepare.run_plan import RunPlan
 from tests.support import run_plans
 from tests.support.data.binpack_data import chunks, make_files
@@ -44,7 +50,7 @@ def files(tmp_path: Path) -> list[Path]:
 @pytest.fixture
 def checkpoint(tmp_path: Path, files: list[Path]) -> Path:
     known = describe_files(identify(files))
-    return store.save(
+    return store.save_checkpoint(
         tmp_path / "checkpoints",
         Checkpoint(
             step=7,
@@ -90,12 +96,12 @@ def test_a_file_that_grew_since_the_checkpoint_is_refused_or_read_up_to_its_reco
     with pytest.raises(
         RunError, match=r"b.binpack: has changed: \d+ bytes now, \d+ when .* was written; .*ignore_new"
     ) as raised:
-        compare_files(saved, find(config(folder), saved).train, checkpoint)
+        compare_files(saved, find_data_files(config(folder), saved).train, checkpoint)
     assert raised.value.exit_code == EXIT_DATA
-    found = find(config(folder, "ignore_new"), saved)
+    found = find_data_files(config(folder, "ignore_new"), saved)
     assert [file.size for file in found.train] == sizes
     compare_files(saved, found.train, checkpoint)
-    (line,) = left_out(run_on(files, train_files=found.train, validation_files=()))
+    (line,) = describe_cut_files(run_on(files, train_files=found.train, validation_files=()))
     assert f"{files[1]} is read up to byte {sizes[1]}" in line
 
 
@@ -103,8 +109,8 @@ def test_files_that_are_new_since_the_checkpoint_are_refused_or_left_out(files: 
     saved, folder = read_state(checkpoint), files[0].parent
     (folder / "aa.binpack").write_bytes(chunks(1)[0])
     with pytest.raises(ConfigError, match=r"data.train: a.binpack, aa.binpack, b.binpack now, other data"):
-        compare_files(saved, find(config(folder), saved).train, checkpoint)
-    found = find(config(folder, "ignore_new"), saved)
+        compare_files(saved, find_data_files(config(folder), saved).train, checkpoint)
+    found = find_data_files(config(folder, "ignore_new"), saved)
     assert [file.path for file in found.train] == files
     assert found.notes[0] == "data.train: files newer than the checkpoint are left out: 1"
 
@@ -124,18 +130,18 @@ def test_what_is_missing_since_the_checkpoint_is_refused(
     saved = read_state(checkpoint)
     change(files[1])
     with pytest.raises((ConfigError, RunError), match=error):
-        compare_files(saved, find(config(files[0].parent, growing), saved).train, checkpoint)
+        compare_files(saved, find_data_files(config(files[0].parent, growing), saved).train, checkpoint)
 
 
 def test_what_was_read_before_a_checkpoint_comes_back_with_it(files: list[Path], checkpoint: Path) -> None:
     state = verify(checkpoint)
-    found = saved_sums(run_on(files), state, checkpoint)
+    found = load_saved_sums(run_on(files), state, checkpoint)
     assert (found["train"] == WORDS).all()
     assert (found["validate"] == WORDS[:5]).all()
     other_validation = run_on(files, validation_files=identify(files[1:]))
-    assert saved_sums(other_validation, state, checkpoint).keys() == {"train"}
+    assert load_saved_sums(other_validation, state, checkpoint).keys() == {"train"}
     with pytest.raises(RunError, match=r"a.binpack, .*b.binpack: the data have changed: 11 chunks now, 10 when"):
-        saved_sums(run_on(files, answer=run_plans.planned(num_chunks={"train": 11})), state, checkpoint)
+        load_saved_sums(run_on(files, answer=run_plans.planned(num_chunks={"train": 11})), state, checkpoint)
 
 
 def test_damage_of_what_was_read_is_found_like_any_of_a_checkpoint(checkpoint: Path) -> None:
@@ -158,16 +164,16 @@ def test_a_checkpoint_of_the_format_before_is_read(checkpoint: Path) -> None:
     path.write_bytes(f'{{"format": 3, "sha256": "{hashlib.sha256(rest).hexdigest()}",\n'.encode() + rest)
     state: SavedState = verify(checkpoint)
     assert state.validation == ()
-    assert store.load(checkpoint).step == 7
-    assert saved_sums(run_on([checkpoint / STATE]), state, checkpoint) == {}
+    assert store.load_checkpoint(checkpoint).step == 7
+    assert load_saved_sums(run_on([checkpoint / STATE]), state, checkpoint) == {}
 
 
 def test_a_run_that_is_done_looks_at_its_files_once_more(files: list[Path]) -> None:
     done = run_on(files)
-    check_at_end(done)
+    check_unchanged_at_end(done)
     append(files[0])
     with pytest.raises(RunError, match=r"a.binpack: has grown: .*; all steps are done") as raised:
-        check_at_end(done)
+        check_unchanged_at_end(done)
     assert raised.value.exit_code == EXIT_DATA
 
 
@@ -175,7 +181,7 @@ def test_sixty_thousand_files_are_told_to_those_who_read_them(files: list[Path])
     """The document goes through memory: no limit of a message applies."""
     many = tuple(DataFile(Path(f"/data/{number}.binpack"), number, 1, number, 7) for number in range(60_000))
     run = run_on(files, train_files=many)
-    start = start_of(run.start_of(Peer(FEEDER)).to_json(), run.run_dir)
+    start = decode_start(run.start_document(Peer(FEEDER)).to_json(), run.run_dir)
     assert isinstance(start, FeederStart)
     assert start.files["train"] == many
-    assert len(run.start_of(Peer(WORKER)).to_json()) < 10_000
+    assert len(run.start_document(Peer(WORKER)).to_json()) < 10_000

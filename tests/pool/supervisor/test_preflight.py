@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from pool.checkpoint import store
-from pool.checkpoint.folder import newest_good
+from pool.checkpoint.folder import find_newest_undamaged
 from pool.config.load import parse_config
 from pool.config.tree import Config
 from pool.errors import PoolError, RunError
 from pool.shm import segment
-from pool.supervisor.prepare.memory import Row, shortage, table
+from pool.supervisor.prepare.memory import MemoryPart, describe_shortage, format_table
 from pool.supervisor.prepare.preflight import check_folder
 from pool.supervisor.resources.run_folder import RunFolder
 from pool.supervisor.resources.system_memory import Available, available_memory
@@ -99,13 +99,13 @@ def test_the_tightest_of_all_groups_above_counts_in_version_1(tmp_path: Path) ->
 
 
 def test_a_shortage_of_memory_is_one_line_with_numbers_and_what_to_lower() -> None:
-    rows = [Row("ring", 600 * MIB, "data.batch_size"), Row("weights", 10 * MIB, "model")]
-    assert shortage(rows, Available(700 * MIB, "a group")) is None
-    problem = shortage(rows, Available(500 * MIB, "a group"))
+    rows = [MemoryPart("ring", 600 * MIB, "data.batch_size"), MemoryPart("weights", 10 * MIB, "model")]
+    assert describe_shortage(rows, Available(700 * MIB, "a group")) is None
+    problem = describe_shortage(rows, Available(500 * MIB, "a group"))
     assert problem is not None
     assert "needs 610 MiB, and 90% of 500 MiB may be taken (a group)" in problem
     assert "ring 600 MiB: lower data.batch_size" in problem
-    assert len(table(rows, Available(500 * MIB, "a group")).splitlines()) == 4
+    assert len(format_table(rows, Available(500 * MIB, "a group")).splitlines()) == 4
 
 
 def test_memory_that_others_take_meanwhile_is_an_error_before_the_next_piece() -> None:
@@ -190,7 +190,7 @@ def start_up(config: Config) -> None:
     folder = RunFolder(config, resume=True)
     try:
         check_folder(folder.path)
-        assert folder.last_checkpoint() is not None
+        assert folder.find_last_checkpoint() is not None
     finally:
         folder.close()
 
@@ -202,7 +202,7 @@ def test_whatever_call_of_the_start_fails_it_is_one_line_and_the_next_start_succ
     origin = tmp_path / "origin"
     (origin / "run").mkdir(parents=True)
     for step in (1, 2):
-        store.save(origin / "run/checkpoints", example(step))
+        store.save_checkpoint(origin / "run/checkpoints", example(step))
     for at in range(1, 1000):
         place = tmp_path / f"{at}"
         shutil.copytree(origin, place, symlinks=True)
@@ -217,7 +217,7 @@ def test_whatever_call_of_the_start_fails_it_is_one_line_and_the_next_start_succ
         assert len(said.splitlines()) == 1
         assert len(list(Path("/proc/self/fd").iterdir())) == open_before, f"call {at}, {calls.failed}"
         start_up(config)
-        assert newest_good(place / "run/checkpoints").good is not None
+        assert find_newest_undamaged(place / "run/checkpoints").good is not None
         assert not list(place.rglob(".*")), f"call {at}, {calls.failed}"
         shutil.rmtree(place)
         if not calls.failed:

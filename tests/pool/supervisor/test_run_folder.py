@@ -13,7 +13,7 @@ import pytest
 from pool.config.load import parse_config
 from pool.errors import ConfigError
 from pool.run_folder import access
-from pool.supervisor.resources.logs import KEPT, cut_log, open_log
+from pool.supervisor.resources.logs import KEPT, open_log, shorten_log
 from pool.supervisor.resources.run_folder import RunFolder
 from pool.telemetry.status import read_status
 
@@ -55,9 +55,9 @@ def test_settings_that_nobody_has_set_are_recorded_too(tmp_path: Path) -> None:
     """So that a resumed run keeps them when the defaults are others."""
     folder = entered(tmp_path / "run")
     config = parse_config({"task": "tests.support.toy", "run": {"dir": str(tmp_path / "run")}}, "test")
-    folder.record(config)
-    assert folder.recorded() == {**config.model_dump(mode="json"), "overrides": []}
-    assert folder.recorded()["optimizer"]["name"] == "pool.optim.Adam"
+    folder.write_config(config)
+    assert folder.read_config() == {**config.model_dump(mode="json"), "overrides": []}
+    assert folder.read_config()["optimizer"]["name"] == "pool.optim.Adam"
     folder.close()
 
 
@@ -148,10 +148,10 @@ def test_a_moved_folder_is_the_same_one(place: Path, tmp_path: Path) -> None:
     folder = entered(place)
     place.rename(tmp_path / "moved")
     place.mkdir()
-    assert not folder.look()
+    assert not folder.restore_if_deleted()
     (folder.inside / "new").write_text("")
     assert (tmp_path / "moved/new").exists()
-    assert access.shown(f"{folder.inside}/new: full") == f"{tmp_path}/moved/new: full"
+    assert access.show_real_paths(f"{folder.inside}/new: full") == f"{tmp_path}/moved/new: full"
     folder.close()
 
 
@@ -159,9 +159,9 @@ def test_a_deleted_folder_is_made_again_once_and_locked(place: Path) -> None:
     folder = entered(place)
     base = folder.inside
     shutil.rmtree(place)
-    assert folder.look()
-    assert not folder.look()
-    assert folder.take_notes() == [f"run.dir {place} was deleted; it is made again, and training goes on"]
+    assert folder.restore_if_deleted()
+    assert not folder.restore_if_deleted()
+    assert folder.pop_notes() == [f"run.dir {place} was deleted; it is made again, and training goes on"]
     assert folder.inside == base
     (base / "new").write_text("")
     assert (place / "new").exists()
@@ -174,9 +174,9 @@ def test_an_emptied_folder_is_locked_again(place: Path) -> None:
     folder = entered(place)
     for entry in place.iterdir():
         shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
-    assert folder.look()
-    assert not folder.look()
-    assert folder.take_notes() == [f"run.dir {place} was emptied; training goes on"]
+    assert folder.restore_if_deleted()
+    assert not folder.restore_if_deleted()
+    assert folder.pop_notes() == [f"run.dir {place} was emptied; training goes on"]
     assert "in use by another run" in refused(place)
     folder.close()
 
@@ -185,11 +185,11 @@ def test_a_lock_that_was_deleted_alone_is_made_again_and_named(place: Path) -> N
     folder = entered(place)
     for _ in range(2):
         (place / "lock").unlink()
-        assert not folder.look(), "the folder is the same"
-        assert folder.take_notes() == [f"run.dir {place}: the file lock was deleted; it is made again"]
+        assert not folder.restore_if_deleted(), "the folder is the same"
+        assert folder.pop_notes() == [f"run.dir {place}: the file lock was deleted; it is made again"]
         assert "in use by another run" in refused(place)
-    assert not folder.look()
-    assert folder.take_notes() == []
+    assert not folder.restore_if_deleted()
+    assert folder.pop_notes() == []
     folder.close()
 
 
@@ -205,8 +205,8 @@ def test_a_deleted_folder_is_not_made_again_where_there_is_another_one(how: str,
     before = sorted(place.rglob("*"))
     shutil.rmtree(tmp_path / "moved")
     for _ in range(3):
-        assert not folder.look()
-    (note,) = folder.take_notes()
+        assert not folder.restore_if_deleted()
+    (note,) = folder.pop_notes()
     assert note.startswith(f"run.dir {place} was deleted, and can't be had again: ")
     assert sorted(place.rglob("*")) == before
     if other is not None:
@@ -215,7 +215,7 @@ def test_a_deleted_folder_is_not_made_again_where_there_is_another_one(how: str,
         shutil.rmtree(place)
     else:
         place.unlink()
-    assert folder.look()
+    assert folder.restore_if_deleted()
     folder.close()
 
 
@@ -246,9 +246,9 @@ def test_a_log_that_has_grown_is_cut_to_its_last_lines(tmp_path: Path) -> None:
     fd = open_log(path)
     lines = [f"{i:07d}\n" for i in range(KEPT // 4)]
     os.write(fd, "".join(lines).encode())
-    assert cut_log(fd) == 0
+    assert shorten_log(fd) == 0
     os.write(fd, b"one more\n")
-    assert cut_log(fd) == 2 * KEPT + 9 - path.stat().st_size > 0
+    assert shorten_log(fd) == 2 * KEPT + 9 - path.stat().st_size > 0
     os.write(fd, b"and on\n")
     os.close(fd)
     kept = path.read_text().splitlines(keepends=True)
@@ -264,7 +264,7 @@ def test_a_logs_folder_that_is_gone_is_made_again(tmp_path: Path) -> None:
 
 def test_an_error_that_names_no_path_of_a_descriptor_is_shown_as_it_is() -> None:
     text = f"/proc/self/fd/999999/x: {os.strerror(errno.ENOENT)}"
-    assert access.shown(text) == text
+    assert access.show_real_paths(text) == text
 
 
 def test_restarts_of_all_lives_are_counted_and_a_supervisor_that_was_killed_is_one(tmp_path: Path) -> None:
@@ -272,11 +272,11 @@ def test_restarts_of_all_lives_are_counted_and_a_supervisor_that_was_killed_is_o
 
     def restarts_after(deaths: int, *, ends: bool) -> int:
         folder = entered(tmp_path / "run")
-        folder.record(config)
+        folder.write_config(config)
         for _ in range(deaths):
-            folder.restarted()
+            folder.count_restart()
         if ends:
-            folder.ended(143)
+            folder.record_end(143)
         folder.close()
         status = read_status(tmp_path / "run")
         assert status is not None

@@ -17,7 +17,7 @@ def report(seconds: float, waiting: float) -> RunReport:
 
 def said(threads: int, waits: dict[float, float]) -> list[str]:
     loader = SlowLoader(threads)
-    return list(filter(None, (loader.report(report(seconds, waiting)) for seconds, waiting in waits.items())))
+    return list(filter(None, (loader.update(report(seconds, waiting)) for seconds, waiting in waits.items())))
 
 
 @pytest.mark.parametrize(

@@ -13,18 +13,18 @@ import pytest
 
 from loader.exit_codes import EXIT_CRASH_LOOP, EXIT_FAILED
 from pool.exchange.exchange_choice import Exchange, without_lost_devices
-from pool.process.failure import Failure, crash_place
-from pool.protocol.blame import DEADLY, DeathInBatch
+from pool.process.failure import Failure, find_crash_line
+from pool.protocol.blame import MAX_DEATHS, DeathInBatch
 from pool.protocol.identity import COORDINATOR, FEEDER, FORKSERVER, WORKER, Peer
 from pool.protocol.messages import RunReport, Shares
-from pool.supervisor.deaths import Death, account
-from pool.supervisor.failover import still_to_know
-from pool.supervisor.lost_devices import LostDevices, Verdict
+from pool.supervisor.deaths import Death, describe_deaths
+from pool.supervisor.failover import relevant_deaths
+from pool.supervisor.lost_devices import LossDecision, LostDevices
 from pool.supervisor.policy import PAUSES, RestartPolicy
 from pool.supervisor.resources.signals import StopSignals
-from pool.supervisor.resources.system_memory import oom_kills
+from pool.supervisor.resources.system_memory import count_oom_kills
 from pool.supervisor.stop_plan import Ending, StopPlan
-from pool.supervisor.summary import unsaved_line
+from pool.supervisor.summary import describe_unsaved_steps
 from pool.supervisor.systemd import ServiceManager
 
 WORKER_0 = Peer(WORKER, 0)
@@ -32,24 +32,25 @@ WORKER_0 = Peer(WORKER, 0)
 
 def test_each_further_death_without_progress_waits_longer_until_the_budget_is_spent() -> None:
     policy = RestartPolicy(budget=6)
-    decisions = [policy.died(WORKER_0) for _ in range(7)]
+    decisions = [policy.decide(WORKER_0) for _ in range(7)]
     assert [decision.pause for decision in decisions[:6]] == [*PAUSES, PAUSES[-1]]
     assert [decision.restart for decision in decisions] == [True] * 6 + [False]
     assert (
-        decisions[2].why == "restarted in 0.5 s: death 3 since the last step; more than 6 end the run (pool.restarts)"
+        decisions[2].reason
+        == "restarted in 0.5 s: death 3 since the last step; more than 6 end the run (pool.restarts)"
     )
-    assert "it died 7 times without a step done (pool.restarts = 6)" in decisions[-1].why
-    assert policy.died(Peer(FEEDER)).restart, "every place has a budget of its own"
+    assert "it died 7 times without a step done (pool.restarts = 6)" in decisions[-1].reason
+    assert policy.decide(Peer(FEEDER)).restart, "every place has a budget of its own"
 
 
 def test_a_step_done_makes_the_budget_whole_again() -> None:
     policy = RestartPolicy(budget=1)
-    policy.progress(3)
-    assert policy.died(WORKER_0).restart
-    policy.progress(3)  # heard again: no progress
-    assert not policy.died(WORKER_0).restart
-    policy.progress(4)
-    assert policy.died(WORKER_0).restart
+    policy.record_progress(3)
+    assert policy.decide(WORKER_0).restart
+    policy.record_progress(3)  # heard again: no progress
+    assert not policy.decide(WORKER_0).restart
+    policy.record_progress(4)
+    assert policy.decide(WORKER_0).restart
 
 
 def raising(signature: str = "ValueError task.py:3, in f", *, started: bool = True) -> Failure:
@@ -57,30 +58,30 @@ def raising(signature: str = "ValueError task.py:3, in f", *, started: bool = Tr
 
 
 def test_one_that_gives_up_while_starting_is_not_started_again() -> None:
-    decision = RestartPolicy(budget=5).died(WORKER_0, raising(started=False))
+    decision = RestartPolicy(budget=5).decide(WORKER_0, raising(started=False))
     assert (decision.restart, decision.exit_code) == (False, EXIT_FAILED)
 
 
 def test_an_exception_that_comes_again_in_the_next_incarnation_ends_the_run() -> None:
     """What obviously repeats is not tried `pool.restarts` times."""
     policy = RestartPolicy(budget=5)
-    assert policy.died(Peer(COORDINATOR), raising()).restart
-    assert policy.died(Peer(FEEDER), raising()).restart, "of another process"
-    assert policy.died(Peer(COORDINATOR), raising("KeyError elsewhere")).restart
-    decision = policy.died(Peer(COORDINATOR), raising("KeyError elsewhere"))
+    assert policy.decide(Peer(COORDINATOR), raising()).restart
+    assert policy.decide(Peer(FEEDER), raising()).restart, "of another process"
+    assert policy.decide(Peer(COORDINATOR), raising("KeyError elsewhere")).restart
+    decision = policy.decide(Peer(COORDINATOR), raising("KeyError elsewhere"))
     assert (decision.restart, decision.exit_code) == (False, EXIT_FAILED)
 
 
 def test_an_exception_is_a_new_one_after_a_step_done() -> None:
     policy = RestartPolicy(budget=5)
-    assert policy.died(Peer(COORDINATOR), raising()).restart
-    policy.progress(1)
-    assert policy.died(Peer(COORDINATOR), raising()).restart
+    assert policy.decide(Peer(COORDINATOR), raising()).restart
+    policy.record_progress(1)
+    assert policy.decide(Peer(COORDINATOR), raising()).restart
 
 
 def test_exceptions_that_differ_are_a_crash_loop_in_the_end() -> None:
     policy = RestartPolicy(budget=2)
-    decisions = [policy.died(Peer(FEEDER), raising(str(number))) for number in range(3)]
+    decisions = [policy.decide(Peer(FEEDER), raising(str(number))) for number in range(3)]
     assert [decision.restart for decision in decisions] == [True, True, False]
     assert decisions[-1].exit_code == EXIT_CRASH_LOOP
 
@@ -89,23 +90,23 @@ def test_a_batch_that_raises_is_the_coordinators_to_judge() -> None:
     """With many bad batches in a step a worker dies often, and nothing is wrong with the worker."""
     policy = RestartPolicy(budget=0)
     for _ in range(9):
-        decision = policy.died(WORKER_0, raising(), batch=3)
+        decision = policy.decide(WORKER_0, raising(), batch=3)
         assert (decision.restart, decision.pause) == (True, 0.0)
-        assert "once more" not in decision.why, "that is for the coordinator to say"
-    assert not policy.died(WORKER_0, batch=3).restart, "a death without exception counts"
+        assert "once more" not in decision.reason, "that is for the coordinator to say"
+    assert not policy.decide(WORKER_0, batch=3).restart, "a death without exception counts"
 
 
 def test_one_that_nobody_waits_for_is_tried_again_however_often_that_fails() -> None:
     policy = RestartPolicy(budget=0)
     for _ in range(3):
-        decision = policy.died(Peer(FORKSERVER), needed=False)
+        decision = policy.decide(Peer(FORKSERVER), needed=False)
         assert (decision.restart, decision.pause) == (True, PAUSES[-1])
-    assert not policy.died(Peer(FORKSERVER)).restart
+    assert not policy.decide(Peer(FORKSERVER)).restart
 
 
 def test_the_first_signal_finishes_the_step_the_second_ends_the_run() -> None:
     plan = StopPlan(timeout=10)
-    said = [(plan.signals(*looked), plan.ending) for looked in ((0, 0.0), (1, 1.0), (1, 2.0), (2, 3.0), (3, 20.0))]
+    said = [(plan.update(*looked), plan.ending) for looked in ((0, 0.0), (1, 1.0), (1, 2.0), (2, 3.0), (3, 20.0))]
     assert [ending for _, ending in said] == [
         Ending.NOT_ASKED,
         Ending.FINISHING,
@@ -143,22 +144,22 @@ def test_a_hang_up_that_was_to_be_ignored_is() -> None:
 
 def test_a_run_that_waits_for_the_disk_is_ended_by_a_second_signal_alone() -> None:
     plan = StopPlan(timeout=10)
-    plan.signals(1, 0.0)
-    assert [plan.signals(1, now, waits=True) for now in (9.0, 60.0, 3000.0)] == ["", "", ""]
-    assert plan.signals(2, 3001.0, waits=True) == "stopped at once; nothing more is saved"
+    plan.update(1, 0.0)
+    assert [plan.update(1, now, waits_for_disk=True) for now in (9.0, 60.0, 3000.0)] == ["", "", ""]
+    assert plan.update(2, 3001.0, waits_for_disk=True) == "stopped at once; nothing more is saved"
 
 
 def test_finishing_the_step_has_a_deadline() -> None:
     plan = StopPlan(timeout=10)
-    plan.signals(1, 0.0)
-    assert plan.signals(1, 10.0) == ""
-    assert "pool.stop_timeout = 10 s" in plan.signals(1, 10.1)
+    plan.update(1, 0.0)
+    assert plan.update(1, 10.0) == ""
+    assert "pool.stop_timeout = 10 s" in plan.update(1, 10.1)
     assert plan.ending is Ending.NOW
 
 
 def death(incarnation: int, **changes: object) -> Death:
     facts = {
-        "how": "was killed by SIGKILL",
+        "ending": "was killed by SIGKILL",
         "killed_since": "",
         "out_of_memory": False,
         "batch": None,
@@ -168,7 +169,7 @@ def death(incarnation: int, **changes: object) -> Death:
 
 
 def test_a_death_is_told_with_who_how_and_what_it_held() -> None:
-    assert death(2, batch=17).line() == "worker 1 (incarnation 2) was killed by SIGKILL, it was computing batch 17"
+    assert death(2, batch=17).describe() == "worker 1 (incarnation 2) was killed by SIGKILL, it was computing batch 17"
 
 
 DUMP = """\
@@ -200,11 +201,11 @@ Extension modules: numpy (total: 1)
     ids=["whole", "another signal", "a thread of torch's own", "cut off", "empty", "within torch alone"],
 )
 def test_the_line_that_a_crash_struck_is_found_in_the_log(log: str, place: str) -> None:
-    assert crash_place(log) == place
+    assert find_crash_line(log) == place
 
 
 def test_a_crash_in_a_worker_is_told_with_its_place_and_what_may_be_the_cause() -> None:
-    line = death(1, how="was killed by SIGSEGV", crashed_in="loss (task.py:3)").line()
+    line = death(1, ending="was killed by SIGSEGV", crashed_in="loss (task.py:3)").describe()
     assert line == (
         "worker 1 (incarnation 1) was killed by SIGSEGV in loss (task.py:3), as a task does that changes weights or "
         "a batch in place: workers may only read them; a batch's tensors are to be copied first, weights are "
@@ -213,26 +214,26 @@ def test_a_crash_in_a_worker_is_told_with_its_place_and_what_may_be_the_cause() 
 
 
 def test_an_exception_is_told_instead_of_an_exit_code_with_the_place_of_the_traceback() -> None:
-    raised = death(1, raised="ValueError: bad (task.py:3, in f)", log=Path("logs/worker-1.log"), last_lines="Trace")
-    assert raised.line() == (
+    raised = death(1, exception="ValueError: bad (task.py:3, in f)", log=Path("logs/worker-1.log"), last_lines="Trace")
+    assert raised.describe() == (
         "worker 1 (incarnation 1) raised ValueError: bad (task.py:3, in f), traceback in logs/worker-1.log"
     )
-    assert account([raised]) == raised.line()
+    assert describe_deaths([raised]) == raised.describe()
 
 
 def test_a_kill_for_want_of_memory_names_what_to_lower_unless_it_was_our_own() -> None:
-    assert "want of memory" in death(1, out_of_memory=True).line()
-    assert "lower data.batch_size" in death(1, out_of_memory=True).line()
-    assert "memory" not in death(1, out_of_memory=True, killed_since="hung").line()
+    assert "want of memory" in death(1, out_of_memory=True).describe()
+    assert "lower data.batch_size" in death(1, out_of_memory=True).describe()
+    assert "memory" not in death(1, out_of_memory=True, killed_since="hung").describe()
 
 
 def test_where_a_crash_was_is_told_in_the_place_of_a_logs_last_lines() -> None:
-    crashed = death(1, how="was killed by SIGSEGV", crashed_in="loss (task.py:3)", last_lines="File frozen")
-    assert account([crashed]) == crashed.line()
+    crashed = death(1, ending="was killed by SIGSEGV", crashed_in="loss (task.py:3)", last_lines="File frozen")
+    assert describe_deaths([crashed]) == crashed.describe()
 
 
 def test_the_account_at_the_end_has_every_death_newest_first_and_its_last_lines() -> None:
-    lines = account([death(1), death(2, batch=5), death(3, last_lines="a line\nanother")]).splitlines()
+    lines = describe_deaths([death(1), death(2, batch=5), death(3, last_lines="a line\nanother")]).splitlines()
     assert lines[0].startswith("worker 1 (incarnation 3)")
     assert lines[1:3] == ["a line", "another"]
     assert lines[3].startswith("before that: worker 1 (incarnation 2)")
@@ -260,10 +261,10 @@ def test_kills_for_want_of_memory_are_counted_where_the_kernel_counts_them(
     (proc / "vmstat").write_text("nr_free 1\noom_kill 3\n")
     if file:
         (top / file).write_text(text)
-    assert oom_kills(proc) == 3
+    assert count_oom_kills(proc) == 3
     (proc / "vmstat").unlink()
     if not file:
-        assert oom_kills(proc) == 0
+        assert count_oom_kills(proc) == 0
 
 
 REPORT = RunReport(9, 12, 0, 32, 64, 4.0, (0.1,), (), -1, 1e-3, Shares(), 1.0, -1, False)
@@ -278,11 +279,11 @@ def test_the_service_manager_hears_that_we_are_ready_and_then_only_of_progress(
         monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
         service = ServiceManager()
         for computed in (0.0, 0.5, 0.5, 0.7):
-            service.progress(replace(REPORT, computed=computed))
-        waits = replace(REPORT, step=12, computed=0.7)  # for what is none of its processes'
-        service.progress(replace(waits, waits_for_nets=True))
-        service.progress(replace(waits, waits_for_disk=True))
-        service.stopping()
+            service.notify_progress(replace(REPORT, compute_seconds=computed))
+        waits = replace(REPORT, step=12, compute_seconds=0.7)  # for what is none of its processes'
+        service.notify_progress(replace(waits, waits_for_nets=True))
+        service.notify_progress(replace(waits, waits_for_disk=True))
+        service.notify_stopping()
         assert [manager.recv(100) for _ in range(8)] == [
             b"STATUS=step 9/12, ETA 0:06",
             b"READY=1",
@@ -297,7 +298,7 @@ def test_the_service_manager_hears_that_we_are_ready_and_then_only_of_progress(
 
 def test_a_service_manager_that_is_gone_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "nobody"))
-    ServiceManager().progress(REPORT)
+    ServiceManager().notify_progress(REPORT)
 
 
 CARDS = {0: "cuda:0", 1: "cuda:1", 2: "cuda:2"}  # of workers
@@ -317,32 +318,32 @@ def test_a_worker_whose_device_is_lost_in_two_lives_is_left_out_as_long_as_there
     """Whatever the others have done meanwhile, and whether or not it got ready; and so are the others on it, however
     they die."""
     policy, devices = with_cards({0: "cuda:0", 1: "cuda:1", 2: "cuda:0"})
-    once = policy.died(WORKER_0, lost("cuda:0"))
+    once = policy.decide(WORKER_0, lost("cuda:0"))
     assert (once.restart, once.pause, policy.is_left_out(WORKER_0)) == (True, 0.5, False)
-    policy.progress(9)
-    twice = policy.died(WORKER_0, lost("cuda:0"), batch=3)
+    policy.record_progress(9)
+    twice = policy.decide(WORKER_0, lost("cuda:0"), batch=3)
     assert (twice.restart, twice.leave_out) == (False, True)
-    assert twice.why == "left out, the run goes on with cuda:1"
+    assert twice.reason == "left out, the run goes on with cuda:1"
     assert policy.is_left_out(WORKER_0)
-    beside = policy.died(Peer(WORKER, 2))
+    beside = policy.decide(Peer(WORKER, 2))
     assert (beside.restart, beside.leave_out) == (False, True)
-    assert devices.others() == {1: "cuda:1"}
-    assert policy.died(Peer(WORKER, 1), lost("cuda:1")).restart
-    last = policy.died(Peer(WORKER, 1), lost("cuda:1"))
+    assert devices.remaining() == {1: "cuda:1"}
+    assert policy.decide(Peer(WORKER, 1), lost("cuda:1")).restart
+    last = policy.decide(Peer(WORKER, 1), lost("cuda:1"))
     assert (last.restart, last.leave_out, last.exit_code) == (False, False, EXIT_CRASH_LOOP)
-    assert last.why.startswith("no other device is left")
+    assert last.reason.startswith("no other device is left")
 
 
 def test_a_coordinator_whose_device_is_lost_in_two_lives_goes_on_without_it_as_long_as_a_worker_has_another() -> None:
     policy, _ = with_cards(CARDS)
     for device, others in (("cuda:0", "cuda:1, cuda:2"), ("cuda:1", "cuda:2")):  # each has two lives
-        once, twice = (policy.died(COORDINATING, lost(device)) for _ in range(2))
-        assert (once.restart, once.pause, once.why) == (True, 0.5, "tried once more in 0.5 s")
-        assert (twice.restart, twice.why) == (True, f"the run goes on with {others}")
-    assert policy.died(COORDINATING, lost("cuda:2")).restart
-    last = policy.died(COORDINATING, lost("cuda:2"))
+        once, twice = (policy.decide(COORDINATING, lost(device)) for _ in range(2))
+        assert (once.restart, once.pause, once.reason) == (True, 0.5, "tried once more in 0.5 s")
+        assert (twice.restart, twice.reason) == (True, f"the run goes on with {others}")
+    assert policy.decide(COORDINATING, lost("cuda:2")).restart
+    last = policy.decide(COORDINATING, lost("cuda:2"))
     assert (last.restart, last.exit_code) == (False, EXIT_CRASH_LOOP)
-    assert last.why.startswith("no other device is left")
+    assert last.reason.startswith("no other device is left")
 
 
 @pytest.mark.parametrize(
@@ -359,52 +360,54 @@ def test_of_several_devices_the_one_is_left_out_that_two_lives_of_the_coordinato
     ended: list[list[str]], left_out: str | None
 ) -> None:
     devices = LostDevices(CARDS)
-    verdicts = [devices.coordinator_ended(suspects) for suspects in ended]
+    verdicts = [devices.count_coordinator_failure(suspects) for suspects in ended]
     assert [verdict.left_out for verdict in verdicts] == [None] * (len(ended) - 1) + [left_out]
     assert verdicts[-1].suspects == ([left_out] if left_out else ())
 
 
 def test_what_the_coordinator_can_not_tell_a_worker_has_said() -> None:
     devices = LostDevices(CARDS)
-    assert not devices.worker_ended(2)
-    assert devices.coordinator_ended(list(CARDS.values())).left_out is None
-    assert devices.coordinator_ended(list(CARDS.values())) == Verdict("cuda:2", ["cuda:2"])
+    assert not devices.count_worker_failure(2)
+    assert devices.count_coordinator_failure(list(CARDS.values())).left_out is None
+    assert devices.count_coordinator_failure(list(CARDS.values())) == LossDecision("cuda:2", ["cuda:2"])
 
 
 def test_a_coordinator_on_a_device_that_is_left_out_meanwhile_is_no_reason_to_leave_out_another() -> None:
     policy, devices = with_cards(CARDS)
     for _ in range(2):
-        policy.died(Peer(WORKER, 1), lost("cuda:1"))
-    found = policy.died(COORDINATING, lost(*CARDS.values()))
-    assert (found.restart, found.why) == (True, "the run goes on with cuda:0, cuda:2")
+        policy.decide(Peer(WORKER, 1), lost("cuda:1"))
+    found = policy.decide(COORDINATING, lost(*CARDS.values()))
+    assert (found.restart, found.reason) == (True, "the run goes on with cuda:0, cuda:2")
     assert devices.left_out == {"cuda:1"}
 
 
 def test_if_nobody_can_tell_one_is_left_out_after_the_other_each_after_two_lives() -> None:
     policy, devices = with_cards(CARDS)
     for left, out in ((["cuda:0", "cuda:1", "cuda:2"], "cuda:0"), (["cuda:1", "cuda:2"], "cuda:1")):
-        once, twice = (policy.died(COORDINATING, lost(*left)) for _ in range(2))
-        assert once.why == "tried once more in 0.5 s"
+        once, twice = (policy.decide(COORDINATING, lost(*left)) for _ in range(2))
+        assert once.reason == "tried once more in 0.5 s"
         assert twice.restart
-        assert twice.why.startswith(f"which of {', '.join(left)} it is can't be told: {out} is left out, the run goes")
-    assert devices.others() == {2: "cuda:2"}
+        assert twice.reason.startswith(
+            f"which of {', '.join(left)} it is can't be told: {out} is left out, the run goes"
+        )
+    assert devices.remaining() == {2: "cuda:2"}
 
 
 def test_a_process_that_we_end_for_what_is_not_its_fault_does_not_use_up_its_lives() -> None:
     policy, _ = with_cards(CARDS)
-    policy.ended(WORKER_0)
-    found = policy.died(WORKER_0)
+    policy.excuse(WORKER_0)
+    found = policy.decide(WORKER_0)
     assert (found.restart, found.pause) == (True, 0.0)
-    assert not policy.died(Peer(WORKER, 0, 2)).restart, "another incarnation"
+    assert not policy.decide(Peer(WORKER, 0, 2)).restart, "another incarnation"
 
 
 def test_deaths_in_batches_are_told_on_until_the_batch_was_computed() -> None:
     """A step may be done again. What it was done without stays left out."""
     once, thrice = DeathInBatch("train", 4, 8, ""), DeathInBatch("train", 4, 9, "")
-    deaths = [once, *[thrice] * DEADLY, DeathInBatch("train", 6, 12, "KeyError")]
-    assert still_to_know(deaths, 4) == tuple(deaths)
-    assert still_to_know(deaths, 5) == tuple(deaths[1:])
-    assert still_to_know(deaths, 7) == (thrice,) * DEADLY
+    deaths = [once, *[thrice] * MAX_DEATHS, DeathInBatch("train", 6, 12, "KeyError")]
+    assert relevant_deaths(deaths, 4) == tuple(deaths)
+    assert relevant_deaths(deaths, 5) == tuple(deaths[1:])
+    assert relevant_deaths(deaths, 7) == (thrice,) * MAX_DEATHS
 
 
 def test_the_exchange_goes_where_a_worker_is_left_and_uses_the_memory_that_is_reserved() -> None:
@@ -427,7 +430,7 @@ def test_an_exchange_on_several_devices_goes_on_with_those_that_are_left() -> No
 
 
 def test_a_death_names_the_workers_gpu() -> None:
-    assert death(2, card="cuda:1").line() == "worker 1 (incarnation 2, cuda:1) was killed by SIGKILL"
+    assert death(2, gpu="cuda:1").describe() == "worker 1 (incarnation 2, cuda:1) was killed by SIGKILL"
 
 
 @pytest.mark.parametrize(
@@ -440,4 +443,4 @@ def test_a_death_names_the_workers_gpu() -> None:
     ],
 )
 def test_steps_that_a_resumed_run_does_again_are_named(done: int, saved: int, line: str) -> None:
-    assert unsaved_line(done, saved) == line
+    assert describe_unsaved_steps(done, saved) == line

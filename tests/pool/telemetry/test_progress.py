@@ -23,7 +23,7 @@ REPORT = RunReport(
     validation_step=300,
     learning_rate=8.75e-4,
     shares=Shares(compute=0.55, loader=0.09, reduce=0.02, optimizer=0.11, weights=0.23),
-    computed=19.5,
+    compute_seconds=19.5,
     checkpoint=-1,
     finished=False,
 )

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pool.protocol.identity import COORDINATOR, FORKSERVER, WORKER, Peer
-from pool.supervisor.process_state import Patience, Stage
+from pool.supervisor.process_state import Stage, Timeouts
 from pool.supervisor.process_table import ProcessTable
 from pool.supervisor.resources.logs import LINE
 from pool.watch.lives import LOG, deaths, lanes, read_changes
@@ -17,7 +17,7 @@ from pool.watch.lives import LOG, deaths, lanes, read_changes
 
 @contextmanager
 def logged(run: Path) -> Iterator[None]:
-    """Into the run's folder, as `log_into` has it."""
+    """Into the run's folder, as `log_to_folder` has it."""
     (run / LOG).parent.mkdir(parents=True, exist_ok=True)
     handler = logging.FileHandler(run / LOG)
     handler.setFormatter(logging.Formatter(LINE))
@@ -34,17 +34,17 @@ def logged(run: Path) -> Iterator[None]:
 
 
 def begun(peers: list[Peer]) -> ProcessTable:
-    places = ProcessTable(Peer(FORKSERVER), peers, Patience(60, 60), 1.0, 0.0)
+    places = ProcessTable(Peer(FORKSERVER), peers, Timeouts(60, 60), 1.0, 0.0)
     for peer in peers:
         begin(places, peer, 0.0)
     return places
 
 
 def begin(places: ProcessTable, peer: Peer, now: float) -> None:
-    places.asked(peer, now)
-    places.started(peer, now)
-    places.answered(now)
-    places.beat(peer, 0.0, now)
+    places.record_request(peer, now)
+    places.record_start(peer, now)
+    places.record_answer(now)
+    places.record_heartbeat(peer, 0.0, now)
 
 
 def test_lanes_and_deaths_are_what_the_supervisor_has_logged(tmp_path: Path) -> None:
@@ -52,14 +52,14 @@ def test_lanes_and_deaths_are_what_the_supervisor_has_logged(tmp_path: Path) -> 
     before = time.time()
     with logged(tmp_path):
         places = begun([coordinator, worker])
-        places.died(worker, "was killed by SIGKILL", 1.0)
-        begin(places, places.again(worker, 1.0, "restarted: death 1 since the last step"), 1.0)
+        places.record_death(worker, "was killed by SIGKILL", 1.0)
+        begin(places, places.schedule_restart(worker, 1.0, "restarted: death 1 since the last step"), 1.0)
         for second in range(2, 100):
-            places.stuck(float(second))
-        places.died(coordinator, "was killed by SIGKILL", 100.0)
-        places.died(Peer(WORKER, 10, 2), "exited with code 0", 101.0)
+            places.mark_stuck(float(second))
+        places.record_death(coordinator, "was killed by SIGKILL", 100.0)
+        places.record_death(Peer(WORKER, 10, 2), "exited with code 0", 101.0)
     changes = read_changes(tmp_path)
-    up = [Stage.ASKED, Stage.STARTING, Stage.READY]
+    up = [Stage.REQUESTED, Stage.STARTING, Stage.READY]
     assert all(before - 1 < change.time <= time.time() for change in changes)
     assert [(lane.process, [change.stage for change in lane.changes]) for lane in lanes(changes)] == [
         ("coordinator", [*up, Stage.KILLED, Stage.DEAD]),

@@ -150,11 +150,11 @@ def test_orders_that_want_an_answer_get_one_at_once_if_nothing_is_in_work() -> N
     """Else the ring slot of a batch taken back, finished or never begun, would wait for all to be said again."""
     queue = JobQueue(1)
     assert not queue.accept_orders(WorkerOrders(0, (assignment(0),), 1))
-    assert queue.accept_orders(WorkerOrders(0, (), 2, wants_answer=True))
+    assert queue.accept_orders(WorkerOrders(0, (), 2, needs_report=True))
     queue.accept_orders(WorkerOrders(0, (assignment(1, attempt=2),), 3))
     job = queue.start_next()
     assert job is not None
-    assert not queue.accept_orders(WorkerOrders(0, (), 4, wants_answer=True))  # not yet
+    assert not queue.accept_orders(WorkerOrders(0, (), 4, needs_report=True))  # not yet
     assert queue.finish(job, SOUND, ())
 
 

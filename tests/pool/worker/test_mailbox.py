@@ -15,7 +15,7 @@ from pool.protocol.address import new_key
 from pool.protocol.channel import Hub
 from pool.protocol.identity import COORDINATOR, SUPERVISOR, WORKER, Peer
 from pool.protocol.messages import Assignment, Heartbeat, Message, Roster, RosterEntry, WorkerOrders, WorkerReport
-from pool.protocol.resend import SAY_AGAIN_SECONDS
+from pool.protocol.resend import RESEND_SECONDS
 from tests.support.paths import ROOT
 
 WORKER_0 = Peer(WORKER)
@@ -74,8 +74,8 @@ def test_orders_that_want_an_answer_get_one_without_waiting_for_the_next_repetit
     coordinator = hub(context, Peer(COORDINATOR), worker)
     hear(coordinator, lambda _: True)
     deadline = time.monotonic() + SECONDS
-    for number in range(1, 2 * round(SECONDS / SAY_AGAIN_SECONDS)):
-        coordinator.send(WORKER_0, WorkerOrders(0, (), number, wants_answer=True))
+    for number in range(1, 2 * round(SECONDS / RESEND_SECONDS)):
+        coordinator.send(WORKER_0, WorkerOrders(0, (), number, needs_report=True))
         hear(coordinator, lambda message: getattr(message, "settled", 0) == number)  # noqa: B023
         assert time.monotonic() < deadline, f"{number} answers in {SECONDS} s"
     coordinator.close()

@@ -48,7 +48,7 @@ Layout read_layout(const batch::Regions& regions, std::uint64_t batch_size, std:
         {"features.touched_offsets", 4, touched + 1, &layout.touched_offsets},
         {"features.bags", bag, active, &layout.bags},
     };
-    batch::take_regions(regions, slot_bytes, expected);
+    batch::read_regions(regions, slot_bytes, expected);
     return layout;
 }
 

@@ -12,13 +12,13 @@ using namespace nb::literals;
 namespace sparsepool {
 namespace {
 
-void arm(const std::string& name, std::uint64_t at, const std::string& how) {
+void arm(const std::string& name, std::uint64_t at, const std::string& kind) {
     using enum Crash;
-    static const std::map<std::string, Crash> kinds{
+    static const std::map<std::string, Crash> crashes{
         {"kill", kKill}, {"segv", kSegv}, {"stop", kStop}, {"exit", kExit}, {"note", kNote}};
-    const auto found = kinds.find(how);
-    if (found == kinds.end()) throw nb::value_error(("no such crash: " + how).c_str());
-    arm_crash_point(name, at, found->second);
+    const auto crash = crashes.find(kind);
+    if (crash == crashes.end()) throw nb::value_error(("no such crash: " + kind).c_str());
+    arm_crash_point(name, at, crash->second);
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ bool is_gone(int error) { return error == ENOENT || error == ENOTDIR || error ==
 
 }  // namespace
 
-// O_NONBLOCK: a named pipe is refused later rather than waited for.
+// O_NONBLOCK: opening a named pipe does not wait; the pipe is refused later.
 FileDescriptor::FileDescriptor(const std::string& path)
     : number_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)), error_(number_ < 0 ? errno : 0) {}
 
@@ -43,9 +43,9 @@ std::optional<FileFault> FileDescriptor::reopening_fault() const {
 
 std::optional<FileFault> FileDescriptor::change(const std::optional<ExpectedFile>& expected) const {
     if (!expected) return std::nullopt;
-    std::string what = change_since(*expected, number_);
-    if (what.empty()) return std::nullopt;
-    return FileFault{true, std::move(what)};
+    std::string change = change_since(*expected, number_);
+    if (change.empty()) return std::nullopt;
+    return FileFault{true, std::move(change)};
 }
 
 void FileDescriptor::expect_jumps() const { ::posix_fadvise(number_, 0, 0, POSIX_FADV_RANDOM); }

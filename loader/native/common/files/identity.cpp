@@ -12,10 +12,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr int kLooks = 200;  // at a file that may be growing
-constexpr auto kBetweenLooks = 5ms;
+// How often, and at which intervals, a file that may be growing is checked.
+constexpr int kMaxChecks = 200;
+constexpr auto kCheckInterval = 5ms;
 
-std::string time_text(const FileTime& time) {
+std::string format_time(const FileTime& time) {
     const std::time_t seconds = time.seconds;
     std::tm parts{};
     char text[64];
@@ -25,38 +26,42 @@ std::string time_text(const FileTime& time) {
     return text;
 }
 
-std::string sizes(const char* what, std::uint64_t now, std::uint64_t then) {
-    return std::string(what) + ": " + std::to_string(now) + " bytes now, " + std::to_string(then) + " at the start";
+std::string describe_sizes(const char* change, std::uint64_t current, std::uint64_t original) {
+    return std::string(change) + ": " + std::to_string(current) + " bytes now, " + std::to_string(original) +
+           " at the start";
 }
 
-std::string difference(const ExpectedFile& expected, const FileIdentity& now) {
-    const FileIdentity& then = expected.identity;
-    if (now.device != then.device || now.inode != then.inode) {
-        return sizes("has been replaced by another file", now.size, then.size);
+// How the file differs from the expected one, as a message tells it. Empty if it does not.
+std::string describe_change(const ExpectedFile& expected, const FileIdentity& current) {
+    const FileIdentity& original = expected.identity;
+    if (current.device != original.device || current.inode != original.inode) {
+        return describe_sizes("has been replaced by another file", current.size, original.size);
     }
-    if (now.size < then.size) return sizes("has been cut", now.size, then.size);
-    if (now.size > then.size && expected.may_grow) return {};
-    if (now.size > then.size) return sizes("has grown", now.size, then.size);
-    if (!then.modified || now.modified == then.modified) return {};
-    return "has been written to at " + time_text(*now.modified) + ", last before the start at " +
-           time_text(*then.modified);
+    if (current.size < original.size) return describe_sizes("has been cut", current.size, original.size);
+    if (current.size > original.size) {
+        return expected.may_grow ? "" : describe_sizes("has grown", current.size, original.size);
+    }
+    if (!original.modified || current.modified == original.modified) return {};
+    return "has been written to at " + format_time(*current.modified) + ", last before the start at " +
+           format_time(*original.modified);
 }
 
-// A write at a file's end changes the time first and the size when bytes are there: between the two it looks like a
-// write to the bytes that count.
-bool may_be_growing(const ExpectedFile& expected, const FileIdentity& now) {
-    return expected.may_grow && now.inode == expected.identity.inode && now.size == expected.identity.size;
+// Whether a new time may mean that the file is growing. A write at the end of a file changes the time first, and the
+// size when the bytes are there: in between it looks like a write to the bytes that count.
+bool may_be_growing(const ExpectedFile& expected, const FileIdentity& current) {
+    return expected.may_grow && current.inode == expected.identity.inode && current.size == expected.identity.size;
 }
 
-template <typename Look>
-std::string change_at(const ExpectedFile& expected, Look look) {
-    for (int looks = 1;; ++looks) {
+// `get_status`: ::stat or ::fstat of the file.
+template <typename GetStatus>
+std::string find_change(const ExpectedFile& expected, GetStatus get_status) {
+    for (int check = 1;; ++check) {
         struct stat status{};
-        if (look(&status) != 0) return "can't be found any more: " + std::generic_category().message(errno);
-        const FileIdentity now = identity_of(status);
-        std::string what = difference(expected, now);
-        if (what.empty() || looks == kLooks || !may_be_growing(expected, now)) return what;
-        std::this_thread::sleep_for(kBetweenLooks);
+        if (get_status(&status) != 0) return "can't be found any more: " + std::generic_category().message(errno);
+        const FileIdentity current = identity_of(status);
+        std::string change = describe_change(expected, current);
+        if (change.empty() || check == kMaxChecks || !may_be_growing(expected, current)) return change;
+        std::this_thread::sleep_for(kCheckInterval);
     }
 }
 
@@ -68,11 +73,11 @@ FileIdentity identity_of(const struct stat& status) {
 }
 
 std::string change_since(const ExpectedFile& expected, int descriptor) {
-    return change_at(expected, [&](struct stat* status) { return ::fstat(descriptor, status); });
+    return find_change(expected, [&](struct stat* status) { return ::fstat(descriptor, status); });
 }
 
 std::string change_since(const ExpectedFile& expected, const std::string& path) {
-    return change_at(expected, [&](struct stat* status) { return ::stat(path.c_str(), status); });
+    return find_change(expected, [&](struct stat* status) { return ::stat(path.c_str(), status); });
 }
 
 }  // namespace sparsepool

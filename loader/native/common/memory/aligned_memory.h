@@ -16,18 +16,18 @@ struct FreeAligned {
 template <class Item>
 using AlignedMemory = std::unique_ptr<Item[], FreeAligned>;
 
-// `count` items of a plain type in whole cache lines, not filled; large memory in huge pages where the system allows
-// it. Throws std::bad_alloc.
+// Allocates `count` items of a plain type in full cache lines, without initializing them; large memory in huge pages
+// where the system allows it. Throws std::bad_alloc.
 template <class Item>
 [[nodiscard]] AlignedMemory<Item> allocate_aligned(std::size_t count) {
     constexpr std::size_t kLine = 64;
     constexpr std::size_t kHugePage = std::size_t{2} << 20;
-    const std::size_t wanted = count * sizeof(Item);
-    const std::size_t alignment = wanted < kHugePage / 2 ? kLine : kHugePage;
-    const std::size_t bytes = (wanted + alignment - 1) / alignment * alignment;
+    const std::size_t size = count * sizeof(Item);
+    const std::size_t alignment = size < kHugePage / 2 ? kLine : kHugePage;
+    const std::size_t bytes = (size + alignment - 1) / alignment * alignment;
     AlignedMemory<Item> memory(static_cast<Item*>(std::aligned_alloc(alignment, bytes)));
     if (!memory) throw std::bad_alloc();
-    if (alignment == kHugePage) ::madvise(memory.get(), bytes, MADV_HUGEPAGE);  // a wish: it may be refused
+    if (alignment == kHugePage) ::madvise(memory.get(), bytes, MADV_HUGEPAGE);  // advice: it may fail
     return memory;
 }
 

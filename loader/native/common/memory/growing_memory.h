@@ -11,8 +11,8 @@
 
 namespace sparsepool {
 
-// Items of a plain type in memory that is never filled with zeros first: windows are hundreds of megabytes. Keeps its
-// memory when cleared. Throws std::bad_alloc.
+// A vector of items of a plain type that never initializes memory: windows are hundreds of megabytes. Keeps its memory
+// when cleared. Throws std::bad_alloc.
 template <class Item>
 class GrowingMemory {
     static_assert(std::is_trivially_copyable_v<Item>);
@@ -20,7 +20,7 @@ class GrowingMemory {
   public:
     GrowingMemory() = default;
     GrowingMemory(GrowingMemory&& other) noexcept { *this = std::move(other); }
-    GrowingMemory& operator=(GrowingMemory&& other) noexcept {  // what was moved from is empty, and may be used again
+    GrowingMemory& operator=(GrowingMemory&& other) noexcept {  // `other` is empty then and may be used again
         memory_ = std::move(other.memory_);
         size_ = std::exchange(other.size_, 0);
         capacity_ = std::exchange(other.capacity_, 0);
@@ -31,7 +31,7 @@ class GrowingMemory {
     [[nodiscard]] Item* data() { return memory_.get(); }
     [[nodiscard]] const Item* data() const { return memory_.get(); }
 
-    // Room for `count` more at the end; call `grow` with how many were written.
+    // Room for `count` more items at the end. Call `grow` with how many were written to it.
     [[nodiscard]] Item* room(std::size_t count) {
         if (size_ + count > capacity_) reserve(std::max(size_ + count, capacity_ + capacity_ / 2));
         return memory_.get() + size_;
@@ -46,11 +46,11 @@ class GrowingMemory {
         grow(items.size());
     }
 
-    // Makes the size `size`; what is new is not initialized, and what was there may be lost.
+    // Resizes without initializing; old items may be lost.
     void resize_to_overwrite(std::size_t size) {
         if (size > capacity_) {
             size_ = 0;
-            memory_.reset();  // first, so that both are never there at once
+            memory_.reset();  // first, so that old and new memory never exist at once
             capacity_ = 0;
             reserve(size);
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from loader import _native
 from loader.files.identity import DataFile
@@ -30,7 +31,14 @@ from loader.rows.formats.csv.table import (
 )
 from loader.rows.settings import RowsConfig
 
-Opened = tuple[DataFile, _native.LineFile, _native.CsvColumns]
+
+@dataclass(frozen=True)
+class _OpenFile:
+    """An open text file, and where its columns are."""
+
+    file: DataFile
+    lines: _native.LineFile
+    columns: _native.CsvColumns
 
 
 class CsvReader:
@@ -43,15 +51,15 @@ class CsvReader:
         self._shape = row_shape(settings)
         opened = open_usable_files(
             [file for file in files if file.size],
-            lambda file: _open(file, settings, self._shape, may_grow=may_grow),
+            lambda file: _open_checked(file, settings, self._shape, may_grow=may_grow),
             skip_damaged=skip_damaged,
         )
-        self._places = [
-            Place(known.path, chunk, file.offset(chunk))
-            for known, file, _ in opened
-            for chunk in range(file.num_chunks)
-        ]
-        self.native = _native.CsvReader([file for _, file, _ in opened], [each for _, _, each in opened], self._shape)
+        self._places: list[Place] = []
+        for each in opened:
+            self._places += [
+                Place(each.file.path, chunk, each.lines.offset(chunk)) for chunk in range(each.lines.num_chunks)
+            ]
+        self.native = _native.CsvReader([each.lines for each in opened], [each.columns for each in opened], self._shape)
         if skip_damaged:
             self.native.skip_damage()
 
@@ -73,70 +81,80 @@ class CsvReader:
             raise error
 
 
-def texts(known: DataFile, settings: RowsConfig, column: str, *, may_grow: bool) -> Iterator[str]:
+def texts(file: DataFile, settings: RowsConfig, column: str, *, may_grow: bool) -> Iterator[str]:
     """Yields the value of one column in each row. Raises DataError, also for a column that does not exist."""
-    if not known.size:
+    if not file.size:
         return
-    file = _native.LineFile(known.path, known.identity, may_grow)
-    with blame_first_line(known.path):
-        cut = file_dialect(settings, known.path.name)
-        names, width = read_column_names(settings, cut, file.first_line())
-        number = int(column) if not names and column.isdecimal() else column
-        index = find_column_index("--id", number, names, width)
-    for chunk in range(file.num_chunks):
-        text = file.text(chunk).removeprefix(BYTE_ORDER_MARK if chunk == 0 else b"")
-        lines = [line for line in text.split(b"\n") if line.removesuffix(b"\r")]
-        for line in lines[1 if chunk == 0 and has_header(settings) else 0 :]:
-            yield cut.split(line)[index].decode(errors="replace")
+    lines = _native.LineFile(file.path, file.identity, may_grow)
+    with blame_first_line(file.path):
+        dialect = file_dialect(settings, file.path.name)
+        names, width = read_column_names(settings, dialect, lines.first_line())
+        name_or_number = int(column) if not names and column.isdecimal() else column
+        index = find_column_index("--id", name_or_number, names, width)
+    for chunk in range(lines.num_chunks):
+        for line in _rows_of_chunk(lines, chunk, has_header(settings)):
+            yield dialect.split(line)[index].decode(errors="replace")
 
 
-def _open(known: DataFile, settings: RowsConfig, shape: _native.RowShape, *, may_grow: bool) -> Opened:
+def _open_file(file: DataFile, settings: RowsConfig, shape: _native.RowShape, *, may_grow: bool) -> _OpenFile:
     """Opens a file and finds its columns. Raises DataError for a file that can't be used, or whose header lacks a
     column of the settings."""
-    file = _native.LineFile(known.path, known.identity, may_grow)
-    with blame_first_line(known.path):
-        columns = locate_columns(settings, shape, known.path.name, file.first_line())
+    lines = _native.LineFile(file.path, file.identity, may_grow)
+    with blame_first_line(file.path):
+        columns = locate_columns(settings, shape, file.path.name, lines.first_line())
+    return _OpenFile(file, lines, columns)
+
+
+def _open_checked(file: DataFile, settings: RowsConfig, shape: _native.RowShape, *, may_grow: bool) -> _OpenFile:
+    """Opens a file as `_open_file`. Raises ValueError for ids that were once floats, unless the settings allow them."""
+    opened = _open_file(file, settings, shape, may_grow=may_grow)
     if settings.columns.float_ids == "refuse":
-        refuse_float_ids(known.path, _sampled(file, columns, settings, shape))
-    return known, file, columns
+        refuse_float_ids(file.path, _sample_categories(opened, settings, shape))
+    return opened
 
 
-def category_sample(known: DataFile, settings: RowsConfig, *, may_grow: bool) -> CategorySample:
+def category_sample(file: DataFile, settings: RowsConfig, *, may_grow: bool) -> CategorySample:
     """Returns the categories in some rows of a file, by the name of their column. Raises DataError."""
-    if not known.size:
+    if not file.size:
         return {}
-    file = _native.LineFile(known.path, known.identity, may_grow)
     shape = row_shape(settings)
-    with blame_first_line(known.path):
-        columns = locate_columns(settings, shape, known.path.name, file.first_line())
-    return _sampled(file, columns, settings, shape)
+    return _sample_categories(_open_file(file, settings, shape, may_grow=may_grow), settings, shape)
 
 
-def _sampled(
-    file: _native.LineFile, columns: _native.CsvColumns, settings: RowsConfig, shape: _native.RowShape
-) -> CategorySample:
+def _sample_categories(opened: _OpenFile, settings: RowsConfig, shape: _native.RowShape) -> CategorySample:
     """Returns the categories in some rows of an open file. Skips damaged lines, since reading them later raises the
     error."""
+    columns = opened.columns
     names = column_names(
         {field.name: [*map(str, settings.columns.columns_of_field(field.name))] for field in shape.fields}
     )
+    indices = [index for field in columns.fields for index in field]
     texts: dict[str, list[str]] = {name: [] for name in names}
-    numbers = [number for field in columns.fields for number in field]
-    for line in _sampled_lines(file, has_header(settings)):
+    for line in _sample_rows(opened.lines, has_header(settings)):
         try:
             cells = columns.cut.split(line)
         except ValueError:
             continue
-        if len(cells) == columns.width:
-            for name, number in zip(names, numbers, strict=True):
-                texts[name].append(cells[number].decode(errors="replace"))
-    return {name: present_texts(each, settings.columns.missing) for name, each in texts.items()}
+        if len(cells) != columns.width:
+            continue
+        for name, index in zip(names, indices, strict=True):
+            texts[name].append(cells[index].decode(errors="replace"))
+    return {name: present_texts(column, settings.columns.missing) for name, column in texts.items()}
 
 
-def _sampled_lines(file: _native.LineFile, has_header: bool) -> Iterator[bytes]:
-    """Yields the lines of some rows. Compressed text is sampled only at its beginning."""
-    lines: list[bytes] = []
-    for piece in sampled_parts(file.num_chunks)[: 1 if file.is_packed else None]:
-        text = file.text(piece).removeprefix(BYTE_ORDER_MARK if piece == 0 else b"")
-        lines += [line for line in text.split(b"\n") if line.removesuffix(b"\r")][int(has_header and piece == 0) :]
-    return (lines[row] for row in sampled_rows(len(lines)))
+def _sample_rows(lines: _native.LineFile, has_header: bool) -> list[bytes]:
+    """Returns some rows, as lines. Compressed text is sampled only at its beginning."""
+    chunks = sampled_parts(lines.num_chunks)
+    if lines.is_packed:
+        chunks = chunks[:1]
+    rows = [row for chunk in chunks for row in _rows_of_chunk(lines, chunk, has_header)]
+    return [rows[index] for index in sampled_rows(len(rows))]
+
+
+def _rows_of_chunk(lines: _native.LineFile, chunk: int, has_header: bool) -> list[bytes]:
+    """Returns the lines of a chunk that are not empty, without the header."""
+    text = lines.text(chunk)
+    if chunk == 0:
+        text = text.removeprefix(BYTE_ORDER_MARK)
+    rows = [line for line in text.split(b"\n") if line.removesuffix(b"\r")]
+    return rows[1:] if has_header and chunk == 0 else rows

@@ -15,7 +15,7 @@ from loader.rows.settings import RowsConfig
 from loader.rows.spellings import FLOAT_ID, FRACTION, INTEGER, classify_spelling
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # byte order mark of UTF-8 at a file's beginning
-_SHOWN = 40  # names of columns that an error message lists
+_MAX_LISTED = 40  # names of columns that an error message lists
 _NO_HEADER = "a file without a header needs data.rows.columns.header = false"
 
 
@@ -24,28 +24,30 @@ def file_dialect(settings: RowsConfig, name: str) -> _native.CsvCut:
     ValueError if delimiter and quote are the same."""
     columns = settings.columns
     layout = LAYOUTS.get(columns.layout)
-    if layout:
+    if layout is not None:
         return _native.CsvCut(layout.delimiter, layout.quote, header=False)
-    tabs = any(name.endswith(f".tsv{packed}") for packed in READABLE_ENDINGS)
-    delimiter = columns.delimiter or ("\t" if tabs else ",")
+    is_tsv = any(name.endswith(f".tsv{ending}") for ending in READABLE_ENDINGS)
+    default_delimiter = "\t" if is_tsv else ","
+    delimiter = columns.delimiter or default_delimiter
     if delimiter == columns.quote:
         raise ValueError(f"the delimiter is {delimiter!r}, and data.rows.columns.quote, too")
     return _native.CsvCut(delimiter, columns.quote, columns.header)
 
 
-def read_column_names(settings: RowsConfig, cut: _native.CsvCut, first_line: bytes) -> tuple[Sequence[str], int]:
+def read_column_names(settings: RowsConfig, dialect: _native.CsvCut, first_line: bytes) -> tuple[Sequence[str], int]:
     """Returns the names of the columns, none if the file has no header, and their number. Raises ValueError."""
     layout = LAYOUTS.get(settings.columns.layout)
-    if layout:
+    if layout is not None:
         names = layout.names
-        if optional_dense_names(settings) and len(cut.split(first_line)) < len(names):
+        may_lack_label = LABEL in optional_dense_names(settings)
+        if may_lack_label and len(dialect.split(first_line)) < len(names):
             names = tuple(name for name in names if name != LABEL)
         return names, len(names)
-    texts = cut.split(first_line.removeprefix(BYTE_ORDER_MARK))
+    cells = dialect.split(first_line.removeprefix(BYTE_ORDER_MARK))
     if not settings.columns.header:
-        return (), len(texts)
+        return (), len(cells)
     try:
-        return tuple(text.decode().strip() for text in texts), len(texts)
+        return tuple(cell.decode().strip() for cell in cells), len(cells)
     except UnicodeDecodeError:
         raise ValueError("the names of the columns are no UTF-8 text") from None
 
@@ -65,30 +67,27 @@ def locate_columns(settings: RowsConfig, shape: _native.RowShape, name: str, fir
     """Returns, for the native part, which columns of a text file of that name hold the numbers and fields of the
     settings. Raises ValueError for a column that does not exist."""
     columns = settings.columns
-    found = _native.CsvColumns(file_dialect(settings, name))
-    names, found.width = read_column_names(settings, found.cut, first_line)
-    found.dense = [
-        0
-        if number in optional_dense_names(settings)
-        else _column(*columns.column_of_number(number), names, found.width)
-        for number in shape.dense
+    located = _native.CsvColumns(file_dialect(settings, name))
+    names, located.width = read_column_names(settings, located.cut, first_line)
+
+    def find_index(key: str, column: Column) -> int:
+        return find_column_index(f"data.rows.columns.{key}", column, names, located.width)
+
+    optional = optional_dense_names(settings)
+    located.dense = [
+        0 if number in optional else find_index(*columns.column_of_number(number)) for number in shape.dense
     ]
-    found.qid = _column(*columns.column_of_number("qid"), names, found.width) if settings.qid else None
-    found.fields = [
-        [_column(f"sparse.{field.name}", column, names, found.width) for column in columns.columns_of_field(field.name)]
+    located.qid = find_index(*columns.column_of_number("qid")) if settings.qid else None
+    located.fields = [
+        [find_index(f"sparse.{field.name}", column) for column in columns.columns_of_field(field.name)]
         for field in shape.fields
     ]
-    found.seed = columns.seed
-    found.missing = list(columns.missing)
-    found.missing_number = columns.missing_number
-    found.float_ids_are_integers = columns.float_ids == "integer"
-    found.missing_is_feature = columns.missing_category == "feature"
-    return found
-
-
-def _column(key: str, column: Column, names: Sequence[str], width: int) -> int:
-    """Returns the number of the column that a key of data.rows.columns names. Raises ValueError if there is none."""
-    return find_column_index(f"data.rows.columns.{key}", column, names, width)
+    located.seed = columns.seed
+    located.missing = list(columns.missing)
+    located.missing_number = columns.missing_number
+    located.float_ids_are_integers = columns.float_ids == "integer"
+    located.missing_is_feature = columns.missing_category == "feature"
+    return located
 
 
 def has_header(settings: RowsConfig) -> bool:
@@ -102,8 +101,8 @@ def find_column_index(key: str, column: Column, names: Sequence[str], width: int
     if isinstance(column, int):
         if column >= width:
             raise ValueError(f"no column {column} ({key}): there are 0 to {width - 1}")
-        numbered = [str(number) for number in range(len(names))]  # as pandas writes columns without names
-        if names and _is_number(names[column]) and list(names) != numbered:
+        pandas_names = [str(number) for number in range(len(names))]  # of a table whose columns have no names
+        if names and _is_number(names[column]) and list(names) != pandas_names:
             raise ValueError(
                 f"column {column} ({key}) is called {names[column]!r}, as if this were a row: {_NO_HEADER}; if it is a "
                 "name, use it in place of the number"
@@ -113,10 +112,12 @@ def find_column_index(key: str, column: Column, names: Sequence[str], width: int
         return names.index(column)
     if not names:
         raise ValueError(f"no column {column!r} ({key}): without a header, a column is named by its number, from 0 on")
-    what = "no column" if column not in names else "more than one column"
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    problem = "no column" if column not in names else "more than one column"
+    listed = ", ".join(names[:_MAX_LISTED])
+    if len(names) > _MAX_LISTED:
+        listed += f" and {len(names) - _MAX_LISTED} more"
     advice = f"; {_NO_HEADER}" if all(map(_is_number, names)) else ""
-    raise ValueError(f"{what} {column!r} ({key}); there are {', '.join(names[:_SHOWN])}{more}{advice}")
+    raise ValueError(f"{problem} {column!r} ({key}); there are {listed}{advice}")
 
 
 def _is_number(text: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -15,11 +16,11 @@ from loader.rows.block import Array, Rows, Sparse
 from loader.rows.category_sample import CategorySample, column_names, present_texts
 from loader.rows.columns import Column
 from loader.rows.feature_hash import Texts, hash_columns
-from loader.rows.fields import LABEL, QID, WEIGHT, dense_names, optional_dense_names
+from loader.rows.fields import LABEL, QID, WEIGHT, read_dense_names
 from loader.rows.settings import RowsConfig
 
 Read = TypeVar("Read")
-_EXACT = 1 << 53  # below it, float64 tells all whole numbers apart
+_MAX_EXACT = 1 << 53  # below it, float64 can represent every whole number
 
 
 class Columns:
@@ -29,39 +30,38 @@ class Columns:
         """Finds the columns for the settings' dense numbers and sparse fields among `names`, those of a file. Keeps
         them in `names`."""
         self._settings = settings
-        read = (name for name in dense_names(settings) if name not in optional_dense_names(settings))
-        wanted = [*read, *([QID] if settings.qid else [])]
-        self._dense = {name: _name(*settings.columns.column_of_number(name), names) for name in wanted}
-        self._sparse = {
-            field: [_name(f"sparse.{field}", column, names) for column in settings.columns.columns_of_field(field)]
-            for field in settings.ranges()
-        }
-        used = [*self._dense.values(), *(name for columns in self._sparse.values() for name in columns)]
-        self.names = list(dict.fromkeys(used))
+        self._dense: dict[str, str] = {}
+        for number in read_dense_names(settings):
+            key, column = settings.columns.column_of_number(number)
+            self._dense[number] = _find_column_name(key, column, names)
+        self._sparse: dict[str, list[str]] = {}
+        for field in settings.ranges():
+            columns = settings.columns.columns_of_field(field)
+            self._sparse[field] = [_find_column_name(f"sparse.{field}", column, names) for column in columns]
+        sparse_names = itertools.chain.from_iterable(self._sparse.values())
+        self.names = list(dict.fromkeys([*self._dense.values(), *sparse_names]))
 
     def rows(self, table: Any) -> Rows:
         """Returns the rows of a table. Raises ValueError for a column whose type does not suit its use."""
         return Rows(
-            {name: _named(name, self._numbers, table.column(column)) for name, column in self._dense.items()},
-            {field: _named(field, self._field, table, columns) for field, columns in self._sparse.items()},
+            dense={
+                name: _call_named(name, self._read_numbers, table.column(column))
+                for name, column in self._dense.items()
+            },
+            sparse={field: _call_named(field, self._read_field, table, names) for field, names in self._sparse.items()},
         )
 
-    def _numbers(self, name: str, column: Any) -> Array:
+    def _read_numbers(self, name: str, column: Any) -> Array:
         """Returns a column as numbers, or labels for data.rows.label_map as texts, unless they are floats. Missing
         numbers are data.rows.columns.missing_number. Raises ValueError for another type, and for a missing label,
         weight or qid."""
-        kind = column.type
-        mapped = name == LABEL and bool(self._settings.label_map)
-        real = types.is_floating(kind) or types.is_decimal(kind)
-        known = real or types.is_integer(kind) or types.is_boolean(kind) or types.is_null(kind)
-        if not (known or mapped):
-            words = "; data.rows.label_map says what words mean" if name == LABEL else ""
-            raise ValueError(f"a column of numbers is expected, not of {kind}{words}")
-        if column.null_count and name in (LABEL, WEIGHT, QID):
-            first = pyarrow.compute.index(column.is_null(), True).as_py()
-            count = column.null_count
-            raise ValueError(f"row {first} has none" + (f", the first of {count}" if count > 1 else ""))
-        if mapped and not types.is_floating(kind):
+        is_mapped = name == LABEL and bool(self._settings.label_map)
+        if not is_mapped and not _is_number(column.type):
+            advice = "; data.rows.label_map says what words mean" if name == LABEL else ""
+            raise ValueError(f"a column of numbers is expected, not of {column.type}{advice}")
+        if name in (LABEL, WEIGHT, QID):
+            _refuse_missing(column)
+        if is_mapped and not types.is_floating(column.type):
             return np.array(_as_texts(column), dtype=str)
         if name == QID:
             return _query_numbers(column)
@@ -70,23 +70,23 @@ class Columns:
             numbers = pyarrow.compute.if_else(numbers.is_nan(), None, numbers)
         return np.asarray(numbers.fill_null(self._settings.columns.missing_number).to_numpy())
 
-    def _field(self, field: str, table: Any, names: Sequence[str]) -> Sparse:
+    def _read_field(self, field: str, table: Any, names: Sequence[str]) -> Sparse:
         """Returns the features of a field: feature numbers of a column of integer lists, or hashes of the texts in its
         columns."""
         columns = [table.column(name) for name in names]
-        if any(_is_list(column.type) and types.is_integer(column.type.value_type) for column in columns):
+        if any(_is_integer_list(column.type) for column in columns):
             if len(columns) > 1:
                 raise ValueError(f"a column of lists of integers is a field alone, and {len(columns)} are named")
-            return _features(columns[0].combine_chunks())
+            return _flatten_features(columns[0].combine_chunks())
         begin, end = self._settings.ranges()[field]
-        texts = [self._texts(column) for column in columns]
+        texts = [self._read_texts(column) for column in columns]
         return hash_columns(texts, end - begin, self._settings.columns)
 
-    def _texts(self, column: Any) -> Texts:
+    def _read_texts(self, column: Any) -> Texts:
         """Returns the categories in a column. A missing list counts as an empty one."""
         offsets = None
         if _is_list(column.type):
-            offsets, column = _flat(column.combine_chunks())
+            offsets, column = _flatten_lists(column.combine_chunks())
         if self._settings.columns.float_ids == "integer":
             column = _integers_of_floats(column)
         return _as_texts(column), offsets
@@ -95,17 +95,18 @@ class Columns:
         """Returns the categories in a table, by the name of their column. Leaves out columns of other types, and
         feature numbers."""
         sample: dict[str, Sequence[str]] = {}
-        columns = [name for names in self._sparse.values() for name in names]
-        for shown, name in zip(column_names(self._sparse), columns, strict=True):
+        columns = itertools.chain.from_iterable(self._sparse.values())
+        for title, name in zip(column_names(self._sparse), columns, strict=True):
             column = table.column(name)
-            if _is_list(column.type) and types.is_integer(column.type.value_type):
+            if _is_integer_list(column.type):
                 continue
             with suppress(ValueError):
-                sample[shown] = present_texts(self._texts(column)[0], self._settings.columns.missing)
+                texts, _ = self._read_texts(column)
+                sample[title] = present_texts(texts, self._settings.columns.missing)
         return sample
 
 
-def _named(name: str, read: Callable[..., Read], *arguments: Any) -> Read:
+def _call_named(name: str, read: Callable[..., Read], *arguments: Any) -> Read:
     """Calls read(name, *arguments) and returns the result. The message of a ValueError that it raises gets the name in
     front."""
     try:
@@ -117,30 +118,51 @@ def _named(name: str, read: Callable[..., Read], *arguments: Any) -> Read:
 def _query_numbers(column: Any) -> Array:
     """Returns a column of query numbers as int64. Raises ValueError for a number that is not whole, or for a float so
     large that it may stand for several whole numbers."""
-    if types.is_floating(column.type) and (np.abs(column.to_numpy()) >= _EXACT).any():
+    if types.is_floating(column.type) and (np.abs(column.to_numpy()) >= _MAX_EXACT).any():
         raise ValueError(
-            f"the column is of {column.type}, which can't tell whole numbers of {_EXACT:,} (2^53) or more apart; write "
-            "the column as int64"
+            f"the column is of {column.type}, which can't tell whole numbers of {_MAX_EXACT:,} (2^53) or more apart; "
+            "write the column as int64"
         )
     return np.asarray(column.cast(pyarrow.int64()).to_numpy())
+
+
+def _refuse_missing(column: Any) -> None:
+    """Raises ValueError if a number of the column is missing."""
+    count = column.null_count
+    if not count:
+        return
+    first = pyarrow.compute.index(column.is_null(), True).as_py()
+    if count == 1:
+        raise ValueError(f"row {first} has none")
+    raise ValueError(f"row {first} has none, the first of {count}")
+
+
+def _is_number(kind: Any) -> bool:
+    """Tells whether a type is one of numbers, booleans included, or that of a column without any value."""
+    is_real = types.is_floating(kind) or types.is_decimal(kind)
+    return bool(is_real or types.is_integer(kind) or types.is_boolean(kind) or types.is_null(kind))
 
 
 def _is_list(kind: Any) -> bool:
     return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
 
-def _features(column: Any) -> Sparse:
+def _is_integer_list(kind: Any) -> bool:
+    return _is_list(kind) and bool(types.is_integer(kind.value_type))
+
+
+def _flatten_features(column: Any) -> Sparse:
     """Returns the feature numbers in a column of lists, counted from 0 within the field. A missing list counts as an
     empty one."""
-    offsets, features = _flat(column)
+    offsets, features = _flatten_lists(column)
     if features.null_count:
-        place = pyarrow.compute.index(features.is_null(), True).as_py()
-        row = np.searchsorted(offsets, place, side="right") - 1
+        first = pyarrow.compute.index(features.is_null(), True).as_py()
+        row = np.searchsorted(offsets, first, side="right") - 1
         raise ValueError(f"{features.null_count} features are missing within their lists, of row {row} the first")
     return offsets, features.to_numpy(zero_copy_only=False), None
 
 
-def _flat(column: Any) -> tuple[Array, Any]:
+def _flatten_lists(column: Any) -> tuple[Array, Any]:
     """Returns the offsets (int64 [rows + 1]) of a column of lists, and the column of their values. A missing list
     counts as an empty one."""
     if types.is_fixed_size_list(column.type):
@@ -156,10 +178,10 @@ def _integers_of_floats(column: Any) -> Any:
         column = column.cast(column.type.value_type)
     if _is_text(column.type):
         texts = column.cast(pyarrow.large_string())
-        whole = pyarrow.compute.replace_substring_regex(texts, r"^(-?[0-9]+)\.0+$", r"\1")
-        changed = whole.filter(pyarrow.compute.not_equal(whole, texts).fill_null(False))
+        integers = pyarrow.compute.replace_substring_regex(texts, r"^(-?[0-9]+)\.0+$", r"\1")
+        changed = integers.filter(pyarrow.compute.not_equal(integers, texts).fill_null(False))
         _require_exact(changed.cast(pyarrow.int64()))
-        return whole
+        return integers
     if not types.is_floating(column.type):
         return column
     column = column.cast(pyarrow.float64())
@@ -170,9 +192,10 @@ def _integers_of_floats(column: Any) -> Any:
 
 def _require_exact(ids: Any) -> None:
     """Raises ValueError if an id is so large that a float can't tell it from the next one."""
-    if pyarrow.compute.any(pyarrow.compute.greater_equal(pyarrow.compute.abs(ids), _EXACT)).as_py():
+    if pyarrow.compute.any(pyarrow.compute.greater_equal(pyarrow.compute.abs(ids), _MAX_EXACT)).as_py():
         raise ValueError(
-            f"expected ids below {_EXACT:,} (2^53), as floats can't tell larger ones apart; write the column as int64"
+            f"expected ids below {_MAX_EXACT:,} (2^53), as floats can't tell larger ones apart; write the column as "
+            "int64"
         )
 
 
@@ -185,29 +208,28 @@ def _as_texts(column: Any) -> list[str | None]:
     booleans become true and false. Dates and times are written as in ISO 8601, in UTC if they have a time zone, and a
     fraction of a second has as many digits as it needs, whatever the unit. Raises ValueError for another type."""
     kind = column.type.value_type if types.is_dictionary(column.type) else column.type
-    whole = types.is_integer(kind) or types.is_boolean(kind) or types.is_null(kind) or _is_whole_decimal(kind)
-    time = types.is_date(kind) or types.is_timestamp(kind)
-    if not (_is_text(kind) or whole or time):
+    is_whole = types.is_integer(kind) or types.is_boolean(kind) or types.is_null(kind) or _is_whole_decimal(kind)
+    is_time = types.is_date(kind) or types.is_timestamp(kind)
+    if not (_is_text(kind) or is_whole or is_time):
         advice = '; data.rows.columns.float_ids = "integer" reads 17.0 as 17' if types.is_floating(kind) else ""
         raise ValueError(
             "a column of text, integers, booleans or dates is expected, one of lists of them, or of lists of integers, "
             f"not of {column.type}{advice}"
         )
-    if not time:
-        found: list[str | None] = column.cast(pyarrow.string()).to_pylist()
-        return found
     if types.is_timestamp(kind):
-        column = column.cast(pyarrow.timestamp(kind.unit, kind.tz and "UTC"))
-    written = pyarrow.compute.replace_substring_regex(column.cast(pyarrow.string()), r"(\.\d*[1-9])0+|\.0+", r"\1")
-    times: list[str | None] = written.to_pylist()
-    return times
+        column = column.cast(pyarrow.timestamp(kind.unit, "UTC" if kind.tz else None))
+    formatted = column.cast(pyarrow.string())
+    if is_time:
+        formatted = pyarrow.compute.replace_substring_regex(formatted, r"(\.\d*[1-9])0+|\.0+", r"\1")
+    texts: list[str | None] = formatted.to_pylist()
+    return texts
 
 
 def _is_whole_decimal(kind: Any) -> bool:
     return bool(types.is_decimal(kind)) and kind.scale == 0
 
 
-def _name(key: str, column: Column, names: Sequence[str]) -> str:
+def _find_column_name(key: str, column: Column, names: Sequence[str]) -> str:
     """Returns the name of a column given by name or number. Raises ValueError for one that does not exist or is not
     unique."""
     if isinstance(column, int):
@@ -219,6 +241,6 @@ def _name(key: str, column: Column, names: Sequence[str]) -> str:
             )
         return names[column]
     if names.count(column) != 1:
-        what = "no column" if column not in names else "more than one column"
-        raise ValueError(f"{what} {column!r} (data.rows.columns.{key}); there are {', '.join(names[:40])}")
+        problem = "no column" if column not in names else "more than one column"
+        raise ValueError(f"{problem} {column!r} (data.rows.columns.{key}); there are {', '.join(names[:40])}")
     return column

@@ -28,9 +28,10 @@ try:
 except ModuleNotFoundError:
     raise ValueError("data.format: parquet needs the package pyarrow: pip install 'sparsepool[parquet]'") from None
 
-Found = TypeVar("Found")
-_SAMPLED_BATCH, _SAMPLED_BATCHES = 4096, 8  # rows of a batch, and batches, read to sample categories
-_MEMORY = 4  # bytes of memory for an uncompressed byte of a row group, at most about
+Result = TypeVar("Result")
+_SAMPLED_BATCH_ROWS = 4096  # rows of a batch that is read to sample categories
+_MAX_SAMPLED_BATCHES = 8
+_BYTES_PER_BYTE = 4  # of memory for an uncompressed byte of a row group, about the most
 
 
 class ParquetReader:
@@ -81,11 +82,10 @@ class _File:
         """Returns the categories in some rows. Returns none if the rows are damaged, since reading them later raises
         the error."""
         try:
-            return self._columns.category_sample(
-                query_file(self.file, partial(_some_rows, columns=self._columns.names))
-            )
+            table = query_file(self.file, partial(_sample_rows, columns=self._columns.names))
         except DataError:
             return {}
+        return self._columns.category_sample(table)
 
     def read(self, group: int) -> Rows:
         table = query_file(self.file, lambda opened: read_row_group(opened, group, self._columns.names))
@@ -103,26 +103,24 @@ def category_sample(file: DataFile, settings: RowsConfig) -> CategorySample:
 def texts(file: DataFile, column: str) -> Iterator[str]:
     """Yields the value of one column in each row. Raises DataError, also for a column that does not exist or has
     neither texts nor numbers."""
-    groups, names = query_file(file, lambda opened: (opened.num_row_groups, opened.schema_arrow.names))
+    num_groups, names = query_file(file, lambda opened: (opened.num_row_groups, opened.schema_arrow.names))
     if names.count(column) != 1:
-        what = "no column" if column not in names else "more than one column"
-        raise DataError(file.path, f"{what} {column!r} (--id); there are {', '.join(names[:40])}")
-    for group in range(groups):
-        table = query_file(file, partial(read_row_group, group=group, columns=[column]))
+        problem = "no column" if column not in names else "more than one column"
+        raise DataError(file.path, f"{problem} {column!r} (--id); there are {', '.join(names[:40])}")
+    for group in range(num_groups):
+        values = query_file(file, partial(read_row_group, group=group, columns=[column])).column(0)
         try:
-            found = table.column(0).cast(pyarrow.string()).to_pylist()
+            texts = values.cast(pyarrow.string()).to_pylist()
         except pyarrow.ArrowException:
-            raise DataError(
-                file.path, f"{column} (--id): is of {table.column(0).type}, not of texts or numbers"
-            ) from None
-        yield from (text or "" for text in found)
+            raise DataError(file.path, f"{column} (--id): is of {values.type}, not of texts or numbers") from None
+        yield from (text or "" for text in texts)
 
 
 def rows_nbytes(file: DataFile) -> tuple[int, int]:
     """Estimates memory as `loader.rows.memory.SizedFormat` does, for all columns decoded. Raises DataError."""
     metadata = query_file(file, lambda opened: opened.metadata)
     sizes = [metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups)]
-    return _MEMORY * max(sizes, default=0), _MEMORY * sum(sizes)
+    return _BYTES_PER_BYTE * max(sizes, default=0), _BYTES_PER_BYTE * sum(sizes)
 
 
 def read_row_group(
@@ -133,29 +131,29 @@ def read_row_group(
     return opened.read_row_group(group, columns, use_threads=False)
 
 
-def _some_rows(opened: pyarrow.parquet.ParquetFile, columns: Sequence[str]) -> pyarrow.Table:
+def _sample_rows(opened: pyarrow.parquet.ParquetFile, columns: Sequence[str]) -> pyarrow.Table:
     """Reads rows from the beginning of the file. In a large file it also reads rows at the beginning of the middle and
     the last row group."""
 
-    def begin(groups: Sequence[int]) -> Iterator[pyarrow.RecordBatch]:
-        return itertools.islice(
-            opened.iter_batches(_SAMPLED_BATCH, groups, columns=columns, use_threads=False), _SAMPLED_BATCHES
-        )
+    def read_beginning(groups: Sequence[int]) -> Iterator[pyarrow.RecordBatch]:
+        batches = opened.iter_batches(_SAMPLED_BATCH_ROWS, groups, columns=columns, use_threads=False)
+        return itertools.islice(batches, _MAX_SAMPLED_BATCHES)
 
-    count = opened.num_row_groups
-    parts = list(begin(range(count)))
-    if sum(part.num_rows for part in parts) < opened.metadata.num_rows:
-        parts += itertools.chain.from_iterable(begin([group]) for group in sampled_parts(count)[1:])
-    if not parts:
+    num_groups = opened.num_row_groups
+    batches = list(read_beginning(range(num_groups)))
+    if sum(batch.num_rows for batch in batches) < opened.metadata.num_rows:
+        for group in sampled_parts(num_groups)[1:]:
+            batches += read_beginning([group])
+    if not batches:
         return opened.schema_arrow.empty_table().select(columns)
-    table = pyarrow.Table.from_batches(parts)
+    table = pyarrow.Table.from_batches(batches)
     rows = sampled_rows(table.num_rows)
     if len(rows) == table.num_rows:
         return table
     return pyarrow.concat_tables(table.slice(row, 1) for row in rows)  # `take` does not support string views
 
 
-def _parquet_file(opened: IO[bytes]) -> pyarrow.parquet.ParquetFile:
+def _open_parquet(opened: IO[bytes]) -> pyarrow.parquet.ParquetFile:
     """Opens a file without threads that read ahead (see `read_row_group`). INT96 timestamps are read in microseconds:
     in nanoseconds the year 9999 would wrap around to 1816."""
     return pyarrow.parquet.ParquetFile(
@@ -163,23 +161,24 @@ def _parquet_file(opened: IO[bytes]) -> pyarrow.parquet.ParquetFile:
     )
 
 
-def query_file(file: DataFile, question: Callable[[pyarrow.parquet.ParquetFile], Found]) -> Found:
-    """Opens a Parquet file, and returns the result of calling `question` with the open file. Raises DataError, and
+def query_file(file: DataFile, query: Callable[[pyarrow.parquet.ParquetFile], Result]) -> Result:
+    """Opens a Parquet file, and returns the result of calling `query` with the open file. Raises DataError, and
     DataChangedError if the file has changed since it was identified, so that such a file is not called damaged."""
     fault: Exception | None = None
     try:
-        fd = open_regular(file.path)
+        descriptor = open_regular(file.path)
     except OSError as error:
         raise DataError(file.path, error.strerror or str(error)) from None
-    with os.fdopen(fd, "rb") as opened:
+    with os.fdopen(descriptor, "rb") as opened:
         try:
-            answer = question(_parquet_file(opened))
+            result = query(_open_parquet(opened))
         except (pyarrow.ArrowException, UnicodeDecodeError, OSError) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise
             fault = error
-    if change := _native.file_change(file.path, file.identity, False):
+    change = _native.file_change(file.path, file.identity, False)
+    if change:
         raise DataChangedError(file.path, change)
     if fault is not None:
         raise DataError(file.path, f"can't be read as parquet: {shorten(str(fault), MAX_MESSAGE_LENGTH)}")
-    return answer
+    return result

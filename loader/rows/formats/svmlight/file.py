@@ -12,7 +12,7 @@ from loader.rows.block import Rows
 from loader.rows.chunks import read_native_chunk
 from loader.rows.fields import NO_QID
 
-_MOST = 2**32 - 1
+_MAX_UINT32 = 2**32 - 1
 
 
 def unrestricted_shape() -> _native.RowShape:
@@ -21,7 +21,7 @@ def unrestricted_shape() -> _native.RowShape:
     shape = _native.RowShape()
     shape.dense = ["label"]
     shape.qid, shape.missing_qid = True, NO_QID
-    shape.fields = [_native.RowField("features", 0, _MOST, True, _MOST)]
+    shape.fields = [_native.RowField("features", 0, _MAX_UINT32, True, _MAX_UINT32)]
     return shape
 
 

@@ -27,11 +27,11 @@ class SvmlightReader:
                 f"data.rows.dense: {settings.dense[0]!r}, but svmlight files have no further numbers than {LABEL}, "
                 f"{WEIGHT} and qid: leave data.rows.dense out"
             )
-        opened = [(known, _native.LineFile(known.path, known.identity, may_grow)) for known in files]
-        self._places = [
-            Place(known.path, chunk, file.offset(chunk)) for known, file in opened for chunk in range(file.num_chunks)
-        ]
-        self.native = _native.SvmlightReader([file for _, file in opened])
+        line_files = [_native.LineFile(file.path, file.identity, may_grow) for file in files]
+        self._places: list[Place] = []
+        for file, line_file in zip(files, line_files, strict=True):
+            self._places += [Place(file.path, chunk, line_file.offset(chunk)) for chunk in range(line_file.num_chunks)]
+        self.native = _native.SvmlightReader(line_files)
         if skip_damaged:
             self.native.skip_damage()
 

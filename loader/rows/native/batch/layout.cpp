@@ -10,7 +10,7 @@
 namespace sparsepool::rows {
 namespace {
 
-constexpr std::uint64_t kMost = std::numeric_limits<std::uint32_t>::max();
+constexpr std::uint64_t kMax = std::numeric_limits<std::uint32_t>::max();
 
 void check_shape(const RowShape& shape) {
     require(!shape.dense.empty() && (!shape.weight || shape.dense.size() > 1), "a row has a label");
@@ -19,32 +19,32 @@ void check_shape(const RowShape& shape) {
     for (const Field& field : shape.fields) {
         require(field.begin >= end && field.begin < field.end, "field '", field.name,
                 "' overlaps another, or is empty");
-        require(field.size() <= kMost, "field '", field.name, "' has more than 2^32 - 1 features");
+        require(field.size() <= kMax, "field '", field.name, "' has more than 2^32 - 1 features");
         require(field.max_active != 0, "field '", field.name, "' has no features");
         end = field.end;
     }
-    std::vector<bool> seen(shape.fields.size());
+    std::vector<bool> has_table(shape.fields.size());
     for (const Table& table : shape.tables) {
-        require(table.begin < table.end && table.end <= seen.size(), "table '", table.name, "' has no fields");
-        for (std::size_t place = table.begin; place < table.end; ++place) {
-            const Field& field = shape.fields[place];
+        require(table.begin < table.end && table.end <= has_table.size(), "table '", table.name, "' has no fields");
+        for (std::size_t i = table.begin; i < table.end; ++i) {
+            const Field& field = shape.fields[i];
             const Field& first = shape.fields[table.begin];
-            require(!seen[place], "field '", field.name, "' has two tables");
+            require(!has_table[i], "field '", field.name, "' has two tables");
             require(field.size() == first.size() && field.values == first.values, "field '", field.name,
                     "' can't share the table of '", first.name, "'");
-            seen[place] = true;
+            has_table[i] = true;
         }
     }
-    require(std::ranges::find(seen, false) == seen.end(), "a field has no table");
+    require(std::ranges::find(has_table, false) == has_table.end(), "a field has no table");
 }
 
-// Features of a bag at most.
-std::uint64_t most_active(const RowShape& shape, const Table& table) {
-    std::uint64_t most = 0;
+// The greatest number of features that a bag of the table may have.
+std::uint64_t max_bag_size(const RowShape& shape, const Table& table) {
+    std::uint64_t max = 0;
     for (std::size_t field = table.begin; field < table.end; ++field) {
-        most = std::max<std::uint64_t>(most, shape.fields[field].max_active);
+        max = std::max<std::uint64_t>(max, shape.fields[field].max_active);
     }
-    return most;
+    return max;
 }
 
 }  // namespace
@@ -72,24 +72,25 @@ Layout read_layout(const batch::Regions& regions, std::uint64_t batch_size, std:
     for (std::size_t i = 0; i < shape.tables.size(); ++i) {
         const Table& table = shape.tables[i];
         const Field& field = shape.fields[table.begin];
-        TableLayout& place = layout.tables[i];
+        TableLayout& arrays = layout.tables[i];
         const std::uint64_t bags = batch_size * (table.end - table.begin);
-        const std::uint64_t most = most_active(shape, table);
-        require(bags * most <= kMost, "table '", table.name, "': ", bags, " bags of ", most,
+        const std::uint64_t bag_size = max_bag_size(shape, table);
+        require(bags * bag_size <= kMax, "table '", table.name, "': ", bags, " bags of ", bag_size,
                 " features are more than 2^32 - 1");
-        const std::uint64_t active = bags * most;
+        const std::uint64_t active = bags * bag_size;
         const std::uint64_t touched = std::min(active, field.size());
-        const std::uint64_t number = field.size() > 1U << 16 ? 4 : 2;
-        expect(table.name + ".offsets", 4, bags + 1, place.offsets);
-        expect(table.name + ".features", number, active, place.features);
-        expect(table.name + ".touched", number, touched, place.touched);
-        expect(table.name + ".touched_offsets", 4, touched + 1, place.touched_offsets);
-        expect(table.name + ".bags", bags > 1U << 16 ? 4 : 2, active, place.bags);
+        const std::uint64_t feature_nbytes = field.size() > 1U << 16 ? 4 : 2;
+        const std::uint64_t bag_nbytes = bags > 1U << 16 ? 4 : 2;
+        expect(table.name + ".offsets", 4, bags + 1, arrays.offsets);
+        expect(table.name + ".features", feature_nbytes, active, arrays.features);
+        expect(table.name + ".touched", feature_nbytes, touched, arrays.touched);
+        expect(table.name + ".touched_offsets", 4, touched + 1, arrays.touched_offsets);
+        expect(table.name + ".bags", bag_nbytes, active, arrays.bags);
         if (!field.values) continue;
-        expect(table.name + ".values", 4, active, place.values);
-        expect(table.name + ".column_values", 4, active, place.column_values);
+        expect(table.name + ".values", 4, active, arrays.values);
+        expect(table.name + ".column_values", 4, active, arrays.column_values);
     }
-    batch::take_regions(regions, slot_bytes, expected);
+    batch::read_regions(regions, slot_bytes, expected);
     return layout;
 }
 

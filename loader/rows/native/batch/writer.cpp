@@ -50,54 +50,67 @@ void RowBatchWriter::write_dense(std::byte* slot) const {
     for (std::size_t row = 0; row < rows_.size(); ++row) std::memcpy(qids + 8 * row, rows_[row] + shape_.qid_at(), 8);
 }
 
-std::uint32_t RowBatchWriter::write_table(std::size_t table, std::byte* slot, std::uint32_t& active) {
-    const Table& own = shape_.tables[table];
-    auto* offsets = batch::array_in<std::uint32_t>(slot, layout_.tables[table].offsets);
+std::uint32_t RowBatchWriter::write_table(std::size_t index, std::byte* slot, std::uint32_t& active) {
+    const Table& table = shape_.tables[index];
+    const TableLayout& arrays = layout_.tables[index];
+    auto* offsets = batch::array_in<std::uint32_t>(slot, arrays.offsets);
     active = 0;
-    for (std::size_t field = own.begin; field < own.end; ++field) {
+    for (std::size_t field = table.begin; field < table.end; ++field) {
         for (const std::uint32_t* row : rows_) {
             *offsets++ = active;
             active += row[shape_.counts_at() + field];
         }
     }
     *offsets = active;
-    const bool wide = layout_.tables[table].features.item_size == 4;
-    const bool wide_bags = layout_.tables[table].bags.item_size == 4;
+    // Features and bags are 16 or 32 bits wide each.
     const auto write = [&](auto number, auto bag) {
         using Number = decltype(number);
         using Bag = decltype(bag);
-        return shape_.fields[own.begin].values ? write_arrays<Number, Bag>(table, slot, valued_)
-                                               : write_arrays<Number, Bag>(table, slot, active_);
+        const bool has_values = shape_.fields[table.begin].values;
+        return has_values ? write_arrays<Number, Bag>(index, slot, valued_)
+                          : write_arrays<Number, Bag>(index, slot, active_);
     };
-    if (wide) return wide_bags ? write(std::uint32_t{}, std::uint32_t{}) : write(std::uint32_t{}, std::uint16_t{});
-    return wide_bags ? write(std::uint16_t{}, std::uint32_t{}) : write(std::uint16_t{}, std::uint16_t{});
+    const auto write_with_bags = [&](auto number) {
+        const bool has_wide_bags = arrays.bags.item_size == 4;
+        return has_wide_bags ? write(number, std::uint32_t{}) : write(number, std::uint16_t{});
+    };
+    const bool has_wide_features = arrays.features.item_size == 4;
+    return has_wide_features ? write_with_bags(std::uint32_t{}) : write_with_bags(std::uint16_t{});
 }
 
-template <class Number, class Bag, class Item>
-std::uint32_t RowBatchWriter::write_arrays(std::size_t table, std::byte* slot, GrowingMemory<Item> (&memory)[2]) {
-    constexpr bool kValues = std::is_same_v<Item, batch::ValuedFeature>;
-    const TableLayout& place = layout_.tables[table];
-    const Table& own = shape_.tables[table];
-    const std::size_t bags = (own.end - own.begin) * rows_.size();
-    const auto* offsets = batch::array_in<std::uint32_t>(slot, place.offsets);
-    const std::uint32_t active = offsets[bags];
-    auto* features = batch::array_in<Number>(slot, place.features);
-    float* values = kValues ? batch::array_in<float>(slot, place.values) : nullptr;
-    for (GrowingMemory<Item>& half : memory) half.resize_to_overwrite(active);
-    batch::FeatureSort<Item> sort(shape_.fields[own.begin].size(), memory[0].data(), memory[1].data());
-    for (std::size_t field = own.begin; field < own.end; ++field) {
+// Copies the features of all rows, and their values, bag after bag, and counts them for the sort.
+template <class Number, class Item>
+void RowBatchWriter::copy_features(const Table& table, Number* features, [[maybe_unused]] float* values,
+                                   batch::FeatureSort<Item>& sort) {
+    for (std::size_t field = table.begin; field < table.end; ++field) {
         for (std::size_t row = 0; row < rows_.size(); ++row) {
+            const std::uint32_t count = rows_[row][shape_.counts_at() + field];
             const std::uint32_t* word = words_[row];
-            for (std::uint32_t left = rows_[row][shape_.counts_at() + field]; left != 0; --left) {
+            for (std::uint32_t i = 0; i < count; ++i) {
                 sort.count(*word);
                 *features++ = static_cast<Number>(*word++);
-                if constexpr (kValues) std::memcpy(values++, word++, sizeof *values);
+                if constexpr (std::is_same_v<Item, batch::ValuedFeature>) {
+                    std::memcpy(values++, word++, sizeof *values);
+                }
             }
             words_[row] = word;
         }
     }
-    features -= active;
-    if constexpr (kValues) values -= active;
+}
+
+template <class Number, class Bag, class Item>
+std::uint32_t RowBatchWriter::write_arrays(std::size_t index, std::byte* slot, GrowingMemory<Item> (&memory)[2]) {
+    constexpr bool kValues = std::is_same_v<Item, batch::ValuedFeature>;
+    const TableLayout& arrays = layout_.tables[index];
+    const Table& table = shape_.tables[index];
+    const std::size_t bags = (table.end - table.begin) * rows_.size();
+    const auto* offsets = batch::array_in<std::uint32_t>(slot, arrays.offsets);
+    const std::uint32_t active = offsets[bags];
+    auto* features = batch::array_in<Number>(slot, arrays.features);
+    float* values = kValues ? batch::array_in<float>(slot, arrays.values) : nullptr;
+    for (GrowingMemory<Item>& buffer : memory) buffer.resize_to_overwrite(active);
+    batch::FeatureSort<Item> sort(shape_.fields[table.begin].size(), memory[0].data(), memory[1].data());
+    copy_features<Number, Item>(table, features, values, sort);
     for (std::uint32_t bag = 0; bag < bags; ++bag) {
         for (std::uint32_t i = offsets[bag]; i != offsets[bag + 1]; ++i) {
             if constexpr (kValues) {
@@ -109,9 +122,9 @@ std::uint32_t RowBatchWriter::write_arrays(std::size_t table, std::byte* slot, G
     }
     const std::span<const Item> sorted = sort.finish();
     return batch::write_columns<Number, Bag, Item>(
-        sorted, batch::array_in<Number>(slot, place.touched),
-        batch::array_in<std::uint32_t>(slot, place.touched_offsets), batch::array_in<Bag>(slot, place.bags),
-        kValues ? batch::array_in<float>(slot, place.column_values) : nullptr);
+        sorted, batch::array_in<Number>(slot, arrays.touched),
+        batch::array_in<std::uint32_t>(slot, arrays.touched_offsets), batch::array_in<Bag>(slot, arrays.bags),
+        kValues ? batch::array_in<float>(slot, arrays.column_values) : nullptr);
 }
 
 }  // namespace sparsepool::rows

@@ -29,9 +29,9 @@ using Array = nb::ndarray<nb::numpy, Item, nb::ndim<1>, nb::c_contig>;
 
 template <class Item>
 Array<Item> array_of(std::vector<Item>&& items) {
-    auto* const kept = new std::vector<Item>(std::move(items));
-    const nb::capsule owner(kept, [](void* vector) noexcept { delete static_cast<std::vector<Item>*>(vector); });
-    return Array<Item>(kept->data(), {kept->size()}, owner);
+    auto* const memory = new std::vector<Item>(std::move(items));  // the array owns it
+    const nb::capsule owner(memory, [](void* vector) noexcept { delete static_cast<std::vector<Item>*>(vector); });
+    return Array<Item>(memory->data(), {memory->size()}, owner);
 }
 
 using FieldArrays = std::tuple<Array<std::int64_t>, Array<std::uint32_t>, std::optional<Array<float>>>;
@@ -41,30 +41,32 @@ using Rows = std::tuple<std::vector<Array<float>>, std::optional<Array<std::int6
 
 FaultTuple tuple_of(const stream::SourceFault& fault) {
     using enum stream::SourceFault::Kind;
-    const char* kind = fault.kind == kDamaged ? "damaged" : fault.kind == kChanged ? "changed" : "unreadable";
+    const char* kind = "unreadable";
+    if (fault.kind == kDamaged) kind = "damaged";
+    if (fault.kind == kChanged) kind = "changed";
     return {name_of(fault.file), fault.reason, fault.offset, kind};
 }
 
 FieldArrays field_arrays(const stream::RecordSpan& records, const RowShape& shape, std::size_t field) {
-    const bool values = shape.fields[field].values;
+    const bool has_values = shape.fields[field].values;
     std::vector<std::int64_t> offsets{0};
     std::vector<std::uint32_t> features;
-    std::vector<float> numbers;
+    std::vector<float> values;
     for (std::size_t row = 0; row < records.size(); ++row) {
         const RowView view(shape, records[row]);
         const std::uint32_t* word = view.words(field);
-        for (std::uint32_t left = view.count(field); left != 0; --left) {
+        for (std::uint32_t i = 0; i < view.count(field); ++i) {
             features.push_back(*word++);
-            if (!values) continue;
-            float number = 0;
-            std::memcpy(&number, word++, sizeof number);
-            numbers.push_back(number);
+            if (!has_values) continue;
+            float value = 0;
+            std::memcpy(&value, word++, sizeof value);
+            values.push_back(value);
         }
         offsets.push_back(static_cast<std::int64_t>(features.size()));
     }
-    std::optional<Array<float>> held;
-    if (values) held = array_of(std::move(numbers));
-    return {array_of(std::move(offsets)), array_of(std::move(features)), std::move(held)};
+    std::optional<Array<float>> value_array;
+    if (has_values) value_array = array_of(std::move(values));
+    return {array_of(std::move(offsets)), array_of(std::move(features)), std::move(value_array)};
 }
 
 Rows read_rows(const RowReader& reader, std::size_t chunk, const RowShape& shape) {

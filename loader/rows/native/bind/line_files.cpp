@@ -33,6 +33,34 @@ std::shared_ptr<const lines::LineFile> open_file(const FileName& name, const std
     return opened.file;
 }
 
+lines::Piece read_piece(const lines::LineFile& file, std::size_t index) {
+    if (index >= file.num_pieces()) throw nb::index_error("the file has not so many chunks");
+    const nb::gil_scoped_release release;
+    return file.read(index);
+}
+
+std::uint64_t offset_of(const lines::LineFile& file, std::size_t chunk) {
+    if (chunk >= file.num_pieces()) throw nb::index_error("the file has not so many chunks");
+    return file.offset(chunk);
+}
+
+nb::bytes read_text(const lines::LineFile& file, std::size_t chunk) {
+    const lines::Piece piece = read_piece(file, chunk);
+    return nb::bytes(piece.lines().data(), piece.lines().size());
+}
+
+nb::bytes read_first_line(const lines::LineFile& file) {
+    lines::Piece piece;
+    const auto has_lines = [&] { return piece.text.size() > 1; };  // more than the line feed after them
+    for (std::size_t i = 0; i < file.num_pieces() && !has_lines() && !piece.fault; ++i) piece = read_piece(file, i);
+    if (!has_lines() && piece.fault) {
+        const bool changed = piece.fault->kind == stream::SourceFault::Kind::kChanged;
+        raise_data_error(name_of(file.path()), piece.fault->reason, piece.fault->offset, changed);
+    }
+    const std::string_view line = std::string_view(piece.text).substr(0, piece.text.find('\n'));
+    return nb::bytes(line.data(), line.size());
+}
+
 }  // namespace
 
 void bind_line_files(nb::module_& module) {
@@ -43,43 +71,9 @@ void bind_line_files(nb::module_& module) {
         .def_prop_ro("num_chunks", &lines::LineFile::num_pieces)
         .def_prop_ro("is_packed", &lines::LineFile::is_packed, "compressed: decoded in the order of the file")
         .def_prop_ro("whole_size", &lines::LineFile::whole_size, "bytes up to the end of the last whole line")
-        .def(
-            "offset",
-            [](const lines::LineFile& file, std::size_t chunk) {
-                if (chunk >= file.num_pieces()) throw nb::index_error("the file has not so many chunks");
-                return file.offset(chunk);
-            },
-            "chunk"_a, "Bytes of the file before the chunk, about.")
-        .def(
-            "text",
-            [](const lines::LineFile& file, std::size_t chunk) {
-                if (chunk >= file.num_pieces()) throw nb::index_error("the file has not so many chunks");
-                lines::Piece piece;
-                {
-                    const nb::gil_scoped_release release;
-                    piece = file.read(chunk);
-                }
-                return nb::bytes(piece.lines().data(), piece.lines().size());
-            },
-            "chunk"_a, "Whole lines; those before a fault.")
-        .def(
-            "first_line",
-            [](const lines::LineFile& file) {
-                lines::Piece piece;
-                {
-                    const nb::gil_scoped_release release;
-                    for (std::size_t i = 0; i < file.num_pieces() && piece.text.size() < 2 && !piece.fault; ++i) {
-                        piece = file.read(i);
-                    }
-                }
-                if (piece.text.size() < 2 && piece.fault) {
-                    const bool changed = piece.fault->kind == stream::SourceFault::Kind::kChanged;
-                    raise_data_error(name_of(file.path()), piece.fault->reason, piece.fault->offset, changed);
-                }
-                const std::string_view line = std::string_view(piece.text).substr(0, piece.text.find('\n'));
-                return nb::bytes(line.data(), line.size());
-            },
-            "Without its line feed. Raises DataError.");
+        .def("offset", &offset_of, "chunk"_a, "Bytes of the file before the chunk, about.")
+        .def("text", &read_text, "chunk"_a, "Whole lines; those before a fault.")
+        .def("first_line", &read_first_line, "Without its line feed. Raises DataError.");
 }
 
 }  // namespace sparsepool::rows

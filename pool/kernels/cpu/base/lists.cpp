@@ -22,8 +22,8 @@ void check_offsets(const char* name, Offsets offsets, std::size_t first, std::si
 
 void check_below(const char* name, const Numbers& numbers, std::size_t limit, const char* what) {
     if (numbers.size == 0) return;
-    const std::uint32_t most = simd::kernels<ListKernels>().maximum(numbers);
-    require(most < limit, name, " holds ", most, ", but there are ", limit, " ", what);
+    const std::uint32_t max = simd::kernels<ListKernels>().maximum(numbers);
+    require(max < limit, name, " holds ", max, ", but there are ", limit, " ", what);
 }
 
 void check_bags(Offsets offsets, const Numbers& features) {

@@ -70,12 +70,12 @@ Number* list_of(const auto& array, const char* name) {
 std::size_t union_of(const OutArray& out, const std::vector<Array>& lists, std::size_t first, std::size_t last) {
     auto* to = list_of<std::uint32_t>(out, "out");
     std::vector<Numbers> from;
-    std::size_t most = 0;
+    std::size_t max_rows = 0;
     for (const Array& list : lists) {
         from.push_back(numbers(list, "list"));
-        most += from.back().size;
+        max_rows += from.back().size;
     }
-    require(out.shape(0) >= most, "out has ", out.shape(0), " numbers, must have ", most);
+    require(out.shape(0) >= max_rows, "out has ", out.shape(0), " numbers, must have ", max_rows);
     const nb::gil_scoped_release release;
     return union_rows(to, from, first, last);
 }
@@ -97,8 +97,8 @@ std::uint64_t copy_bytes(const OutArray& out, const Array& source, std::uint64_t
     auto* to = list_of<std::uint8_t>(out, "out");
     const auto* from = list_of<const std::uint8_t>(source, "source");
     const std::size_t size = source.shape(0);
-    const std::size_t whole = (size + kLineBytes - 1) / kLineBytes * kLineBytes;
-    require(out.shape(0) == whole, "out has ", out.shape(0), " bytes, must have ", whole);
+    const std::size_t padded_size = (size + kLineBytes - 1) / kLineBytes * kLineBytes;
+    require(out.shape(0) == padded_size, "out has ", out.shape(0), " bytes, must have ", padded_size);
     if (!changed) {
         const nb::gil_scoped_release release;
         return copy_lines(to, from, size, first_line, threads);

@@ -101,7 +101,7 @@ Forward and backward compute what sparse_forward and sparse_backward_rows do, in
 which depends on the bags alone.)")
         .def("__init__", &make, nb::arg("offsets"), nb::arg("features"), nb::arg("num_features"),
              R"(offsets uint32 [N + 1] from 0 to A, features uint16 or uint32 [A], each below num_features.)")
-        .def_prop_ro("worth", &SparsePlan::worth,
+        .def_prop_ro("is_worthwhile", &SparsePlan::is_worthwhile,
                      R"(Whether bags share enough rows; if not, the plan is empty and must not be used (ValueError).)")
         .def_prop_ro("num_tiles", &SparsePlan::num_tiles, R"(Bags that share rows are summed tile by tile.)")
         .def("tiles_until", &SparsePlan::tiles_until, nb::arg("row"),

@@ -11,49 +11,49 @@
 namespace sparsepool {
 namespace {
 
-constexpr std::size_t kUnit = 4096;  // numbers: a thread's share is whole pages
-constexpr std::size_t kAhead = 12;   // rows that are fetched before they are rounded
+constexpr std::size_t kUnit = 4096;  // numbers: a thread's share is full pages
+constexpr std::size_t kAhead = 12;   // rows between a prefetch and its use
 constexpr std::size_t kLine = 16;    // floats of a cache line
 
 }  // namespace
 
 void add_to_average(float* average, const float* weights, std::size_t size, float rate, std::size_t threads) {
     check_threads(threads);
-    const auto& level = simd::kernels<AverageKernels>();
+    const auto& kernels = simd::kernels<AverageKernels>();
     run_parts(threads, [&](std::size_t part) {
-        level.add(average, weights, rate, border(size, kUnit, part, threads), border(size, kUnit, part + 1, threads));
+        kernels.add(average, weights, rate, border(size, kUnit, part, threads), border(size, kUnit, part + 1, threads));
     });
 }
 
 bool round_numbers(BFloat16* to, const float* from, std::size_t size, std::size_t threads) {
     check_threads(threads);
-    const auto& level = simd::kernels<RoundingKernels>();
-    std::atomic<bool> finite = true;
+    const auto& kernels = simd::kernels<RoundingKernels>();
+    std::atomic<bool> is_finite = true;
     run_parts(threads, [&](std::size_t part) {
         const std::size_t begin = border(size, kUnit, part, threads);
-        if (!level.round(to + begin, from + begin, border(size, kUnit, part + 1, threads) - begin)) finite = false;
+        if (!kernels.round(to + begin, from + begin, border(size, kUnit, part + 1, threads) - begin)) is_finite = false;
     });
-    return finite;
+    return is_finite;
 }
 
 bool round_rows(BFloat16* to, ConstMatrix from, const Numbers& rows, std::size_t threads) {
     check_threads(threads);
     require(simd::kernels<ListKernels>().ascending(rows, true), "rows are not strictly ascending");
     require(rows.size == 0 || rows[rows.size - 1] < from.rows, "rows are not below ", from.rows);
-    const auto& level = simd::kernels<RoundingKernels>();
+    const auto& kernels = simd::kernels<RoundingKernels>();
     const std::size_t columns = from.columns;
-    std::atomic<bool> finite = true;
+    std::atomic<bool> is_finite = true;
     run_parts(threads, [&](std::size_t part) {
         const std::size_t last = border(rows.size, kLine, part + 1, threads);
         for (std::size_t i = border(rows.size, kLine, part, threads); i < last; ++i) {
             if (i + kAhead < last) {
-                const float* soon = from.data + rows[i + kAhead] * columns;
-                for (std::size_t k = 0; k < columns; k += kLine) __builtin_prefetch(soon + k);
+                const float* row = from.data + rows[i + kAhead] * columns;
+                for (std::size_t k = 0; k < columns; k += kLine) __builtin_prefetch(row + k);
             }
-            if (!level.round(to + i * columns, from.data + rows[i] * columns, columns)) finite = false;
+            if (!kernels.round(to + i * columns, from.data + rows[i] * columns, columns)) is_finite = false;
         }
     });
-    return finite;
+    return is_finite;
 }
 
 }  // namespace sparsepool

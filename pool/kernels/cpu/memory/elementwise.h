@@ -11,10 +11,10 @@ namespace sparsepool {
 // average += rate * (weights - average), `size` numbers each.
 void add_to_average(float* average, const float* weights, std::size_t size, float rate, std::size_t threads);
 
-// float32 rounded to bfloat16, to nearest even, each number by itself and without a state: threads change nothing, and
-// what is rounded again has the same bits. What lies beyond the largest bfloat16 becomes an infinity, a NaN stays one.
+// Rounds float32 to bfloat16, to nearest even. Each number is rounded by itself: the number of threads changes nothing.
+// A number beyond the largest bfloat16 becomes an infinity, and a NaN stays a NaN.
 
-// Whether all are finite then.
+// Returns whether all rounded numbers are finite.
 bool round_numbers(BFloat16* to, const float* from, std::size_t size, std::size_t threads);
 
 // Row i of `to` is row rows[i] of `from`; `rows` strictly ascending and within the table: std::invalid_argument if not.

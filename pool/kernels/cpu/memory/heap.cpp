@@ -16,17 +16,17 @@ namespace sparsepool {
 
 namespace {
 
-constexpr std::size_t kHuge = std::size_t{2} << 20;     // bytes of a huge page on x86-64
-constexpr std::size_t kHeap = std::size_t{1900} << 20;  // below the trim threshold: freed, it stays with the heap
+constexpr std::size_t kHugePage = std::size_t{2} << 20;  // bytes, on x86-64
+constexpr std::size_t kHeap = std::size_t{1900} << 20;   // below the trim threshold: memory that is freed stays
 
-// The heap's next 1.9 GB are asked for in huge pages, before any of it is touched. Address space alone; what is
-// never used costs no memory.
-void ask_for_huge_pages() {
+// Requests huge pages for the next 1.9 GB of the heap, before any of it is used. Costs only address space.
+void request_huge_pages() {
     void* block = std::malloc(kHeap);
     if (block == nullptr) return;
-    const auto first = (reinterpret_cast<std::uintptr_t>(block) + kHuge - 1) / kHuge * kHuge;
-    const auto last = (reinterpret_cast<std::uintptr_t>(block) + kHeap) / kHuge * kHuge;
-    madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);  // advice: where it fails, pages are small
+    const auto begin = reinterpret_cast<std::uintptr_t>(block);
+    const auto first_page = (begin + kHugePage - 1) / kHugePage * kHugePage;
+    const auto end_page = (begin + kHeap) / kHugePage * kHugePage;
+    madvise(reinterpret_cast<void*>(first_page), end_page - first_page, MADV_HUGEPAGE);  // advice: it may fail
     std::free(block);
 }
 
@@ -34,10 +34,10 @@ void ask_for_huge_pages() {
 
 bool keep_freed_memory() {
     constexpr int kTopPad = 64 << 20;  // bytes that the heap grows by beyond what is asked for
-    const bool kept =
+    const bool is_set =
         mallopt(M_MMAP_MAX, 0) == 1 && mallopt(M_TRIM_THRESHOLD, INT_MAX) == 1 && mallopt(M_TOP_PAD, kTopPad) == 1;
-    if (kept) ask_for_huge_pages();
-    return kept;
+    if (is_set) request_huge_pages();
+    return is_set;
 }
 
 void return_free_memory() { malloc_trim(kHeap); }  // the heap's end stays: it is to come in huge pages

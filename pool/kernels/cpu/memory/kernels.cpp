@@ -10,13 +10,13 @@ void add(float* average, const float* weights, float rate, std::size_t first, st
     const Vec share = Vec::all(rate);
     std::size_t i = first;
     for (; i + Vec::kWidth <= last; i += Vec::kWidth) {
-        const Vec before = Vec::load(average + i);
-        (before + share * (Vec::load(weights + i) - before)).store(average + i);
+        const Vec old_average = Vec::load(average + i);
+        (old_average + share * (Vec::load(weights + i) - old_average)).store(average + i);
     }
     if (i < last) {
         const std::size_t n = last - i;
-        const Vec before = Vec::load_part(average + i, n);
-        (before + share * (Vec::load_part(weights + i, n) - before)).store_part(average + i, n);
+        const Vec old_average = Vec::load_part(average + i, n);
+        (old_average + share * (Vec::load_part(weights + i, n) - old_average)).store_part(average + i, n);
     }
 }
 
@@ -26,20 +26,23 @@ const AverageKernels AverageKernels::SPARSEPOOL_ISA{sparsepool::add};
 
 namespace {
 
-// Without branches: the compiler makes vectors of it. What rounds beyond the largest bfloat16 becomes an infinity; a
-// NaN stays one, and quiet.
+// Rounds to nearest even: adding 0x7FFF, and 1 if the lowest bit that stays is set, carries into the upper half where
+// the lower half rounds up. A number beyond the largest bfloat16 becomes an infinity; a NaN gets its quiet bit and
+// stays one. Without branches, so that the compiler vectorizes the loop.
 bool round(BFloat16* to, const float* from, std::size_t size) {
     constexpr std::uint32_t kInfinity = 0x7F800000;
-    std::uint32_t infinite = 0;
+    constexpr std::uint32_t kMagnitude = 0x7FFFFFFF;  // all bits but the sign
+    constexpr std::uint32_t kQuiet = 0x400000;
+    std::uint32_t is_infinite = 0;
     for (std::size_t i = 0; i < size; ++i) {
         std::uint32_t bits;
         __builtin_memcpy(&bits, from + i, sizeof(bits));
         const std::uint32_t nearest = bits + 0x7FFF + ((bits >> 16) & 1);
-        const std::uint32_t rounded = (bits & 0x7FFFFFFF) > kInfinity ? bits | 0x400000 : nearest;
-        infinite |= (rounded & kInfinity) == kInfinity ? 1U : 0U;
+        const std::uint32_t rounded = (bits & kMagnitude) > kInfinity ? bits | kQuiet : nearest;
+        is_infinite |= (rounded & kInfinity) == kInfinity ? 1U : 0U;
         to[i].bits = static_cast<std::uint16_t>(rounded >> 16);
     }
-    return infinite == 0;
+    return is_infinite == 0;
 }
 
 }  // namespace

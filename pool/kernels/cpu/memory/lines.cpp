@@ -12,9 +12,9 @@
 namespace sparsepool {
 namespace {
 
-constexpr std::uint64_t kPrime = 0x100000001B3;  // FNV's
+constexpr std::uint64_t kPrime = 0x100000001B3;  // the constants of FNV
 constexpr std::uint64_t kStart = 0xCBF29CE484222325;
-constexpr std::size_t kUnit = 64;  // lines: a thread's share is whole pages
+constexpr std::size_t kUnit = 64;  // lines: a thread's share is full pages
 
 struct Line {
     std::uint64_t words[kLineBytes / sizeof(std::uint64_t)];
@@ -31,7 +31,7 @@ std::uint64_t hash_of(const Line& line, std::uint64_t number) {
     return hash;
 }
 
-// Line i of `size` bytes.
+// Line i of `size` bytes. Zeros follow a line that is not complete.
 Line line_of(const std::uint8_t* data, std::size_t size, std::size_t i) {
     Line line{};
     const std::size_t begin = i * kLineBytes;
@@ -45,7 +45,8 @@ Line line_of(const std::uint8_t* data, std::size_t size, std::size_t i) {
 
 std::size_t lines_in(std::size_t size) { return (size + kLineBytes - 1) / kLineBytes; }
 
-// The sum of what part(first, last) gives for shares of `total`, cut at multiples of `unit`.
+// Calls part(first, last) for each thread's share of `total`, cut at multiples of `unit`. Returns the sum of the
+// results.
 std::uint64_t sum_of_parts(std::size_t total, std::size_t unit, std::size_t threads, const auto& part) {
     check_threads(threads);
     std::vector<std::uint64_t> sums(threads);
@@ -80,34 +81,49 @@ std::uint64_t copy_lines(std::uint8_t* to, const std::uint8_t* from, std::size_t
     });
 }
 
+namespace {
+
+// Calls visit(row) for each set bit of words [first_word, last_word), ascending.
+void visit_marked_rows(const std::uint64_t* words, std::size_t first_word, std::size_t last_word, const auto& visit) {
+    for (std::size_t w = first_word; w < last_word; ++w) {
+        for (std::uint64_t bits = words[w]; bits != 0; bits &= bits - 1) {  // clears the lowest bit
+            visit(w * 64 + static_cast<std::size_t>(std::countr_zero(bits)));
+        }
+    }
+}
+
+}  // namespace
+
 std::uint64_t copy_changed_lines(std::uint8_t* to, const std::uint8_t* from, std::size_t size, std::uint64_t first_line,
                                  const std::uint64_t* changed, std::size_t row_nbytes, std::size_t threads) {
-    const std::size_t rows = size / row_nbytes;
-    const std::size_t whole = lines_in(size) * kLineBytes;
-    const auto share = [&](std::size_t first, std::size_t last) {  // of words: 64 rows are whole lines
+    const std::size_t num_rows = size / row_nbytes;
+    const std::size_t padded_size = lines_in(size) * kLineBytes;
+    // A share of the words: the 64 rows of a word are row_nbytes full lines.
+    const auto copy_share = [&](std::size_t first_word, std::size_t last_word) {
         std::uint64_t difference = 0;
-        std::size_t next = first * row_nbytes;  // 64 rows of row_nbytes bytes are row_nbytes lines
-        for (std::size_t w = first; w < last; ++w) {
-            for (std::uint64_t bits = changed[w]; bits != 0; bits &= bits - 1) {
-                const std::size_t row = w * 64 + static_cast<std::size_t>(std::countr_zero(bits));
-                if (row >= rows) break;
-                const std::size_t end = ((row + 1) * row_nbytes - 1) / kLineBytes;
-                for (next = std::max(next, row * row_nbytes / kLineBytes); next <= end; ++next) {
-                    const Line line = line_of(from, size, next);
-                    difference +=
-                        hash_of(line, first_line + next) - hash_of(line_of(to, whole, next), first_line + next);
-                    std::memcpy(to + next * kLineBytes, &line, kLineBytes);
-                }
+        std::size_t next_line = first_word * row_nbytes;  // the first line that is not copied yet
+        visit_marked_rows(changed, first_word, last_word, [&](std::size_t row) {
+            if (row >= num_rows) return;
+            const std::size_t row_line = row * row_nbytes / kLineBytes;
+            const std::size_t last_line = ((row + 1) * row_nbytes - 1) / kLineBytes;
+            for (next_line = std::max(next_line, row_line); next_line <= last_line; ++next_line) {
+                const std::uint64_t number = first_line + next_line;
+                const Line line = line_of(from, size, next_line);
+                difference += hash_of(line, number) - hash_of(line_of(to, padded_size, next_line), number);
+                std::memcpy(to + next_line * kLineBytes, &line, kLineBytes);
             }
-        }
+        });
         return difference;
     };
-    const std::size_t words = (rows + 63) / 64;
-    const std::uint64_t half = sum_of_parts(words / 2, 1, threads, share);
+    const std::size_t num_words = (num_rows + 63) / 64;
+    const std::size_t middle = num_words / 2;
+    const std::uint64_t first_half = sum_of_parts(middle, 1, threads, copy_share);
     crash_point("coordinator.mid_snapshot");
-    return half + sum_of_parts(words - words / 2, 1, threads, [&](std::size_t first, std::size_t last) {
-               return share(words / 2 + first, words / 2 + last);
-           });
+    const std::uint64_t second_half =
+        sum_of_parts(num_words - middle, 1, threads, [&](std::size_t first_word, std::size_t last_word) {
+            return copy_share(middle + first_word, middle + last_word);
+        });
+    return first_half + second_half;
 }
 
 }  // namespace sparsepool

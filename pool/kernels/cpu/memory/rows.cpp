@@ -12,13 +12,13 @@
 namespace sparsepool {
 namespace {
 
-constexpr std::size_t kAhead = 12;  // rows that are fetched before they are copied
+constexpr std::size_t kAhead = 12;  // rows between a prefetch and its use
 
 void check_ascending(const Numbers& list) {
     require(simd::kernels<ListKernels>().ascending(list, true), "rows are not strictly ascending");
 }
 
-// Whole cache lines without a call.
+// Copies a row. Rows of full cache lines are copied without a call.
 void copy_row(float* to, const float* from, std::size_t columns) {
     constexpr std::size_t kLine = 16;
     if (columns % kLine != 0) {
@@ -37,22 +37,30 @@ void check_rows(const Numbers& list, std::size_t first_row, std::size_t rows) {
 }  // namespace
 
 std::size_t union_rows(std::uint32_t* out, const std::vector<Numbers>& lists, std::size_t first, std::size_t last) {
-    std::vector<std::pair<std::size_t, std::size_t>> ranges;  // of each list what is not written yet
+    struct Cursor {
+        const Numbers& list;
+        std::size_t index, end;
+
+        [[nodiscard]] bool is_at_end() const { return index == end; }
+        [[nodiscard]] std::size_t row() const { return list[index]; }
+    };
+    std::vector<Cursor> cursors;
     for (const Numbers& list : lists) {
         check_ascending(list);
-        ranges.emplace_back(lower_bound(list, first), lower_bound(list, last));
+        cursors.push_back({list, lower_bound(list, first), lower_bound(list, last)});
     }
     std::size_t count = 0;
-    for (;;) {
-        std::size_t next = last;
-        for (std::size_t i = 0; i < lists.size(); ++i) {
-            if (ranges[i].first < ranges[i].second) next = std::min<std::size_t>(next, lists[i][ranges[i].first]);
+    while (true) {
+        std::size_t next = last;  // the least row that is not written yet
+        for (const Cursor& cursor : cursors) {
+            if (!cursor.is_at_end()) next = std::min(next, cursor.row());
         }
         if (next == last) return count;
-        for (std::size_t i = 0; i < lists.size(); ++i) {
-            if (ranges[i].first < ranges[i].second && lists[i][ranges[i].first] == next) ++ranges[i].first;
+        for (Cursor& cursor : cursors) {
+            if (!cursor.is_at_end() && cursor.row() == next) ++cursor.index;
         }
-        out[count++] = static_cast<std::uint32_t>(next);
+        out[count] = static_cast<std::uint32_t>(next);
+        ++count;
     }
 }
 
@@ -73,8 +81,8 @@ void copy_rows(Matrix out, ConstMatrix from, const Numbers& list, const Numbers&
             }
             while (skipped < but_not.size && but_not[skipped] < list[i]) ++skipped;
             if (skipped < but_not.size && but_not[skipped] == list[i]) continue;
-            const std::size_t place = (list[i] - first_row) * out.columns;
-            copy_row(out.data + place, from.data + place, out.columns);
+            const std::size_t row = (list[i] - first_row) * out.columns;
+            copy_row(out.data + row, from.data + row, out.columns);
         }
     });
 }

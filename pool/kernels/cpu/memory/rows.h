@@ -10,10 +10,10 @@
 // those of `copy_rows` and `mark_rows` within the table: std::invalid_argument if not.
 namespace sparsepool {
 
-// Writes to `out` what is in any of the lists and from `first` to below `last`, ascending; how many they are.
+// Writes to `out`, ascending, the rows from `first` to below `last` that any of the lists has. Returns how many.
 std::size_t union_rows(std::uint32_t* out, const std::vector<Numbers>& lists, std::size_t first, std::size_t last);
 
-// Copies the rows of a list that are not in the other one.
+// Copies the rows of `list` that are not in `but_not`.
 void copy_rows(Matrix out, ConstMatrix from, const Numbers& list, const Numbers& but_not, std::size_t first_row,
                std::size_t threads);
 

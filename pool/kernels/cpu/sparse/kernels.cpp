@@ -32,11 +32,11 @@ void column_sums(const float* matrix, float* out, std::size_t columns, const Blo
     constexpr std::size_t kRows = 8;
     alignas(64) float partial[kColumnBlock];
     for (std::size_t first = block.first_column; first < block.last_column; first += kColumnBlock) {
-        const std::size_t rest = block.last_column - first;
-        const std::size_t width = rest < kColumnBlock ? rest : kColumnBlock;
+        const std::size_t remaining_columns = block.last_column - first;
+        const std::size_t width = remaining_columns < kColumnBlock ? remaining_columns : kColumnBlock;
         for (std::size_t start = block.first_row; start < block.last_row; start += kColumnChunk) {
-            const std::size_t left = block.last_row - start;
-            const std::size_t end = start + (left < kColumnChunk ? left : kColumnChunk);
+            const std::size_t remaining_rows = block.last_row - start;
+            const std::size_t end = start + (remaining_rows < kColumnChunk ? remaining_rows : kColumnChunk);
             for (std::size_t c = 0; c < width; ++c) partial[c] = 0.0F;
             std::size_t row = start;
             for (; row + kRows <= end; row += kRows) {

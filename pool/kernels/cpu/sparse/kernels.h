@@ -32,10 +32,11 @@ struct SumQuad {
 
     std::uint32_t first;
     std::uint16_t size, sums;
-    std::uint16_t out[kSums];  // the place of each sum
+    std::uint16_t out[kSums];  // the number of each sum
 };
 
-// Bags whose gradients are summed together: places first_bag .. last_bag of the plan, and the quads of both directions.
+// Bags whose gradients are summed together: first_bag .. last_bag - 1 in the order of the plan, and the quads of both
+// directions.
 struct PlanChunk {
     std::uint32_t first_bag, last_bag;
     std::uint32_t first_bag_quad, last_bag_quad;
@@ -50,7 +51,7 @@ struct PlanTile {
     std::uint32_t first_grouped, groups;
     std::uint32_t first_chunk, last_chunk;
 
-    // Row of the slab where the sums of a group begin; of one group more than there are: the slab's rows.
+    // Row of the slab where the sums of a group begin.
     [[gnu::always_inline]] std::size_t sums_of(std::size_t group) const { return 1 + rows + (group << kGroupBits); }
     [[gnu::always_inline]] std::size_t slab_rows() const { return sums_of(groups); }
 };

@@ -2,7 +2,7 @@
 
 #include "sparse/narrow_sums_kernel.h"
 
-// Sums of the rows that lists name (sparse_layer.h), rows of any length.
+// Sums of the rows that lists name (sparse_layer.h), for rows of any length.
 namespace sparsepool {
 namespace {
 
@@ -11,12 +11,13 @@ constexpr std::size_t kAhead = 16;  // rows between a prefetch and its use
 template <std::size_t kCount>
 [[gnu::always_inline]] inline void prefetch_row(const float* row) {
     for (std::size_t i = 0; i < kCount * Vec::kWidth; i += kLine) {
-        __builtin_prefetch(row + i, 0, 2);  // into the second cache: there are more slots to wait in
+        __builtin_prefetch(row + i, 0, 2);  // into the second cache, which allows more misses at a time
     }
 }
 
 template <std::size_t kCount, bool kWeighted, class Number>
-void sum_registers(const RowSums& sums, const List<Number>& list, float* out_row, std::size_t column, Finite& finite) {
+void sum_registers(const RowSums& sums, const List<Number>& list, float* out_row, std::size_t column,
+                   FiniteCheck& finite) {
     Vec total[kCount];
     UNROLL
     for (std::size_t v = 0; v < kCount; ++v) {
@@ -39,26 +40,26 @@ void sum_registers(const RowSums& sums, const List<Number>& list, float* out_row
         } else {
             total[v].store(to);
         }
-        if constexpr (kWeighted) finite.see(total[v]);
+        if constexpr (kWeighted) finite.add(total[v]);
     }
 }
 
 template <bool kWeighted, class Number>
 void sum_part(const RowSums& sums, const List<Number>& list, float* out_row, std::size_t column, std::size_t n,
-              Finite& finite) {
+              FiniteCheck& finite) {
     Vec total = sums.start == nullptr ? Vec::zero() : Vec::load_part(sums.start + column, n);
     for (std::size_t k = 0; k < list.size; ++k) {
         const float* row = sums.table + list.index[k] * sums.columns;
         total = total + term<kWeighted>(list, k, Vec::load_part(row + column, n));
     }
     total.store_part(out_row + column, n);
-    if constexpr (kWeighted) finite.see(total);
+    if constexpr (kWeighted) finite.add(total);
 }
 
 // Columns [column, last) of one output row, in the widest register blocks that fit.
 template <std::size_t kCount, bool kWeighted, class Number>
 void sum_columns(const RowSums& sums, const List<Number>& list, float* out_row, std::size_t column, std::size_t last,
-                 Finite& finite) {
+                 FiniteCheck& finite) {
     constexpr std::size_t kStep = kCount * Vec::kWidth;
     for (; column + kStep <= last; column += kStep) {
         sum_registers<kCount, kWeighted>(sums, list, out_row, column, finite);
@@ -72,13 +73,13 @@ void sum_columns(const RowSums& sums, const List<Number>& list, float* out_row, 
 }
 
 template <class Number, bool kWeighted>
-void wide_sums(const RowSums& sums, const Block& block, Finite& finite) {
+void wide_sums(const RowSums& sums, const Block& block, FiniteCheck& finite) {
     const Number* index = typed<Number>(sums.index);
     for (std::size_t first = block.first_column; first < block.last_column; first += sums.slab) {
-        const std::size_t rest = block.last_column - first;
-        const std::size_t last = first + (rest < sums.slab ? rest : sums.slab);
-        for (std::size_t place = block.first_row; place < block.last_row; ++place) {
-            const std::size_t i = sums.order == nullptr ? place : sums.order[place];
+        const std::size_t remaining = block.last_column - first;
+        const std::size_t last = first + (remaining < sums.slab ? remaining : sums.slab);
+        for (std::size_t visit = block.first_row; visit < block.last_row; ++visit) {
+            const std::size_t i = sums.order == nullptr ? visit : sums.order[visit];
             const std::size_t row = sums.out_rows.data == nullptr ? i : sums.out_rows[i];
             const std::size_t begin = sums.offsets[i];
             const std::size_t end = sums.offsets[i + 1];
@@ -91,10 +92,10 @@ void wide_sums(const RowSums& sums, const Block& block, Finite& finite) {
 
 template <class Number, bool kWeighted>
 bool row_sums_typed(const RowSums& sums, const Block& block) {
-    Finite finite;
+    FiniteCheck finite;
     if (!narrow_sums<Number, kWeighted>(sums, block, finite)) wide_sums<Number, kWeighted>(sums, block, finite);
     fence();
-    return finite.all();
+    return finite.all_finite();
 }
 
 bool row_sums(const RowSums& sums, const Block& block) {

@@ -28,30 +28,29 @@ Register term(const List<Number>& list, std::size_t k, Register row) {
     }
 }
 
-// Finds what is not finite among all that it is given.
-class Finite {
+// Finds out whether all numbers are finite.
+class FiniteCheck {
   public:
-    void see(Vec sum) { seen_ = seen_ + (sum - sum); }  // finite: 0; else NaN, which stays
+    void add(Vec sum) { total_ = total_ + (sum - sum); }  // 0 for a finite number, else NaN
 
-    bool all() const {
+    bool all_finite() const {
         alignas(64) float lanes[Vec::kWidth];
-        seen_.store(lanes);
+        total_.store(lanes);
         bool finite = true;
         for (const float lane : lanes) finite = finite && lane == 0.0F;
         return finite;
     }
 
   private:
-    Vec seen_ = Vec::zero();
+    Vec total_ = Vec::zero();
 };
 
-// Sums of rows that a few registers hold whole: one pass over the lists, which lie one after another. Rows so short are
-// added sooner than they are found, so the time is that of memory: what later lists name is fetched, too, and where
-// their sums go.
+// Sums of rows that fit a few registers, in one pass over the lists, which lie one after another. Adding such short
+// rows takes less time than loading them, so the rows of later lists are prefetched, and the outputs of their sums.
 
-constexpr std::size_t kNarrow = 32;      // columns at most
-constexpr std::size_t kFar = 24;         // rows between a prefetch and its use
-constexpr std::size_t kFarOutputs = 32;  // outputs between a prefetch and its use
+constexpr std::size_t kMaxColumns = 32;
+constexpr std::size_t kRowsAhead = 24;     // rows between a prefetch and its use
+constexpr std::size_t kOutputsAhead = 32;  // outputs between a prefetch and its use
 
 // A row of kCount registers.
 template <class Register, std::size_t kCount>
@@ -82,19 +81,21 @@ struct ShortRow {
         UNROLL
         for (std::size_t i = 0; i < kCount; ++i) {
             if constexpr (kColumns % kLine == 0) {
-                sums.stream ? v[i].stream(to + i * Register::kWidth) : v[i].store(to + i * Register::kWidth);
-            } else {
-                v[i].store(to + i * Register::kWidth);
+                if (sums.stream) {
+                    v[i].stream(to + i * Register::kWidth);
+                    continue;
+                }
             }
+            v[i].store(to + i * Register::kWidth);
         }
     }
 
-    void show(Finite& finite) const {
+    void check(FiniteCheck& finite) const {
         for (std::size_t i = 0; i < kCount; ++i) {
             if constexpr (std::is_same_v<Register, Vec>) {
-                finite.see(v[i]);
+                finite.add(v[i]);
             } else {
-                finite.see(v[i].widened());
+                finite.add(v[i].widened());
             }
         }
     }
@@ -117,22 +118,22 @@ struct PartRow {
 
     void store(float* to, const RowSums& sums) const { v.store_part(to, sums.columns); }
 
-    void show(Finite& finite) const { finite.see(v); }
+    void check(FiniteCheck& finite) const { finite.add(v); }
 };
 
-[[gnu::always_inline]] inline void fetch_row(const float* row, std::size_t columns) {
+[[gnu::always_inline]] inline void prefetch_short_row(const float* row, std::size_t columns) {
     __builtin_prefetch(row, 0, 3);
     if (columns > kLine) __builtin_prefetch(row + kLine, 0, 3);
 }
 
-[[gnu::always_inline]] inline void fetch_output(const float* row, std::size_t columns) {
+[[gnu::always_inline]] inline void prefetch_output(const float* row, std::size_t columns) {
     __builtin_prefetch(row, 1, 3);
     if (columns > kLine) __builtin_prefetch(row + kLine, 1, 3);
 }
 
-enum class Fetch : std::uint8_t { kNothing, kOutputs, kAll };
+enum class Prefetch : std::uint8_t { kNothing, kOutputs, kAll };
 
-// Where the sum of list i goes.
+// The row of `out` that the sum of list i goes to.
 struct InOrder {
     static constexpr bool kScattered = false;
     std::size_t operator[](std::size_t i) const { return i; }
@@ -145,46 +146,49 @@ struct Scattered {
     std::size_t operator[](std::size_t i) const { return rows[i]; }
 };
 
-// Lists [first, last). To fetch anything, index must go on for kFar numbers, and outputs for kFarOutputs, behind them.
-template <Fetch kFetch, class Row, bool kWeighted, class Number, class Outputs>
-void add_short_rows(const RowSums& sums, const Outputs& outputs, std::size_t first, std::size_t last, Finite& finite) {
+// Sums lists [first, last). To prefetch, `index` must have kRowsAhead numbers more, and `outputs` kOutputsAhead.
+template <Prefetch kPrefetch, class Row, bool kWeighted, class Number, class Outputs>
+void add_short_rows(const RowSums& sums, const Outputs& outputs, std::size_t first, std::size_t last,
+                    FiniteCheck& finite) {
     const std::size_t columns = Row::columns(sums);
     const List<Number> all{typed<Number>(sums.index), sums.values, sums.index.size, true};
     const Row start = Row::start(sums);
     std::size_t k = sums.offsets[first];
     for (std::size_t i = first; i < last; ++i) {
-        if constexpr (kFetch != Fetch::kNothing && Outputs::kScattered) {
-            if (!sums.stream) fetch_output(sums.out + outputs[i + kFarOutputs] * columns, columns);
+        if constexpr (kPrefetch != Prefetch::kNothing && Outputs::kScattered) {
+            if (!sums.stream) prefetch_output(sums.out + outputs[i + kOutputsAhead] * columns, columns);
         }
         const std::size_t end = sums.offsets[i + 1];
         Row total = start;
         for (; k < end; ++k) {
-            if constexpr (kFetch == Fetch::kAll) fetch_row(sums.table + all.index[k + kFar] * columns, columns);
+            if constexpr (kPrefetch == Prefetch::kAll)
+                prefetch_short_row(sums.table + all.index[k + kRowsAhead] * columns, columns);
             total.template add<kWeighted>(all, k, sums);
         }
         total.store(sums.out + outputs[i] * columns, sums);
-        if constexpr (kWeighted) total.show(finite);
+        if constexpr (kWeighted) total.check(finite);
     }
 }
 
+// Sums lists [first, last): the last ones, after which there is too little to prefetch, without prefetching.
 template <class Row, bool kWeighted, class Number, class Outputs>
 void split_short_rows(const RowSums& sums, const Outputs& outputs, std::size_t first, std::size_t last,
-                      Finite& finite) {
+                      FiniteCheck& finite) {
     std::size_t middle = first;
-    if (sums.index.size > kFar && last - first > kFarOutputs) {
-        middle = last - kFarOutputs;
-        while (middle > first && sums.offsets[middle] > sums.index.size - kFar) --middle;
+    if (sums.index.size > kRowsAhead && last - first > kOutputsAhead) {
+        middle = last - kOutputsAhead;
+        while (middle > first && sums.offsets[middle] > sums.index.size - kRowsAhead) --middle;
     }
     if (sums.prefetch) {
-        add_short_rows<Fetch::kAll, Row, kWeighted, Number>(sums, outputs, first, middle, finite);
+        add_short_rows<Prefetch::kAll, Row, kWeighted, Number>(sums, outputs, first, middle, finite);
     } else {
-        add_short_rows<Fetch::kOutputs, Row, kWeighted, Number>(sums, outputs, first, middle, finite);
+        add_short_rows<Prefetch::kOutputs, Row, kWeighted, Number>(sums, outputs, first, middle, finite);
     }
-    add_short_rows<Fetch::kNothing, Row, kWeighted, Number>(sums, outputs, middle, last, finite);
+    add_short_rows<Prefetch::kNothing, Row, kWeighted, Number>(sums, outputs, middle, last, finite);
 }
 
 template <class Row, bool kWeighted, class Number>
-void short_rows(const RowSums& sums, std::size_t first, std::size_t last, Finite& finite) {
+void short_rows(const RowSums& sums, std::size_t first, std::size_t last, FiniteCheck& finite) {
     if (sums.out_rows.data == nullptr) {
         split_short_rows<Row, kWeighted, Number>(sums, InOrder{}, first, last, finite);
     } else if (sums.out_rows.wide) {
@@ -196,11 +200,13 @@ void short_rows(const RowSums& sums, std::size_t first, std::size_t last, Finite
     }
 }
 
-// Whether it was done: it is for whole rows of some lengths only, in ascending order.
+// Computes the sums if rows are short and complete, of a length that is implemented, and visited in ascending order.
+// Returns whether it did.
 template <class Number, bool kWeighted>
-bool narrow_sums(const RowSums& sums, const Block& block, Finite& finite) {
+bool narrow_sums(const RowSums& sums, const Block& block, FiniteCheck& finite) {
     const std::size_t columns = sums.columns;
-    if (columns > kNarrow || block.last_column - block.first_column != columns || sums.order != nullptr) return false;
+    if (columns > kMaxColumns || block.last_column - block.first_column != columns || sums.order != nullptr)
+        return false;
     const std::size_t first = block.first_row;
     const std::size_t last = block.last_row;
     if (columns == 1) {

@@ -8,19 +8,19 @@
 
 #include "base/matrix.h"
 
-// Which bags of a batch belong together because they share rows.
+// Gathers the bags of a batch that share rows in tiles, and builds the arrays of the plan from the tiles.
 namespace sparsepool {
 
-// Fetches the features of the bag that is visited eight bags after this one: in tile order bags lie far apart.
+// Prefetches the features of the bag that is visited eight bags after bags[i]: in tile order bags lie far apart.
 template <class Number>
-[[gnu::always_inline]] inline void fetch_ahead(const std::vector<std::uint32_t>& bags, std::size_t place,
-                                               const std::uint32_t* offsets, const Number* features) {
+[[gnu::always_inline]] inline void prefetch_features(const std::vector<std::uint32_t>& bags, std::size_t i,
+                                                     const std::uint32_t* offsets, const Number* features) {
     constexpr std::size_t kAhead = 8;
     constexpr std::size_t kLine = 64 / sizeof(Number);
-    if (place + kAhead < bags.size()) {
-        const Number* wanted = features + offsets[bags[place + kAhead]];
-        __builtin_prefetch(wanted);
-        __builtin_prefetch(wanted + kLine);
+    if (i + kAhead < bags.size()) {
+        const Number* first_feature = features + offsets[bags[i + kAhead]];
+        __builtin_prefetch(first_feature);
+        __builtin_prefetch(first_feature + kLine);
     }
 }
 
@@ -30,90 +30,97 @@ struct Tile {
 };
 
 struct Tiles {
-    static constexpr std::size_t kCounted =
-        4;  // every so many bags their uses are counted: that is enough to choose by
+    static constexpr std::size_t kCountEvery = 4;  // uses are counted in every fourth bag: enough to choose rows by
 
-    bool worth = false;  // whether the rows of a tile are used often enough to pay for their copies
+    bool is_worthwhile = false;  // the rows of a tile are used often enough to pay for their copies
     std::vector<Tile> tiles;
     std::vector<std::uint32_t> bags;  // tile after tile, ascending within each
-    std::vector<std::uint32_t> rows;  // the features that a tile's bags have, tile after tile
-    std::vector<std::uint32_t> uses;  // of each: by how many of the tile's bags that are counted
-    std::vector<std::uint8_t> seen;   // of each: whether a tile before has it too
+    std::vector<std::uint32_t> rows;  // the features of each tile's bags, tile after tile
+    std::vector<std::uint32_t> uses;  // of each row: how many of the counted bags have it
+    std::vector<std::uint8_t> seen;   // of each row: whether an earlier tile has it too
 };
 
-// offsets and features are sound, each feature below num_features; `order` is all bags.
+// offsets and features are checked, each feature below num_features. `order`: all bags.
 Tiles find_tiles(Offsets offsets, const Numbers& features, std::size_t num_features,
                  const std::vector<std::uint32_t>& order);
 
 namespace {
 
-constexpr std::size_t kMostRows = 2048;   // of a tile: beyond, its slab of 128 columns leaves the second cache
-constexpr std::size_t kEnoughRows = 384;  // from here on, a bag that shares nothing begins the next tile
+constexpr std::size_t kMaxRows = 2048;    // of a tile: with more, its slab of 128 columns leaves the second cache
+constexpr std::size_t kEnoughRows = 384;  // from here on, a bag that shares no row begins the next tile
 constexpr std::size_t kMinUses = 4;       // of a row in its tile, on average
 
 constexpr std::uint16_t kNone = std::numeric_limits<std::uint16_t>::max();
 
-class Finder {
+class TileFinder {
   public:
-    Finder(Offsets offsets, const Numbers& features, std::size_t num_features)
+    TileFinder(Offsets offsets, const Numbers& features, std::size_t num_features)
         : offsets_(offsets.data), features_(features), num_features_(num_features), rows_(num_features, kNone) {}
 
     template <class Number>
     Tiles find(const std::vector<std::uint32_t>& order) {
         std::vector<std::uint32_t> tile_of(order.size());
-        std::vector<std::uint8_t> known(num_features_, 0);  // features of the tiles before
-        for (std::size_t place = 0; place < order.size();) place = next_tile<Number>(order, place, tile_of, known);
-        found_.worth = !found_.rows.empty() && features_.size >= kMinUses * found_.rows.size();
-        // ascending within each tile: gradients are then read in the order in which they lie
-        std::vector<std::uint32_t> next;
-        for (const Tile& tile : found_.tiles) next.push_back(tile.first_bag);
-        found_.bags.resize(order.size());
+        std::vector<std::uint8_t> is_seen(num_features_, 0);  // for each feature: an earlier tile has it
+        std::size_t begin = 0;
+        while (begin < order.size()) begin = add_tile<Number>(order, begin, tile_of, is_seen);
+        tiles_.is_worthwhile = !tiles_.rows.empty() && features_.size >= kMinUses * tiles_.rows.size();
+        // Bags ascend within each tile: gradients are then read in the order in which they lie in memory.
+        std::vector<std::uint32_t> next;  // of each tile: where its next bag goes
+        for (const Tile& tile : tiles_.tiles) next.push_back(tile.first_bag);
+        tiles_.bags.resize(order.size());
         for (std::size_t bag = 0; bag < order.size(); ++bag) {
-            found_.bags[next[tile_of[bag]]++] = static_cast<std::uint32_t>(bag);
+            tiles_.bags[next[tile_of[bag]]++] = static_cast<std::uint32_t>(bag);
         }
-        return std::move(found_);
+        return std::move(tiles_);
     }
 
   private:
+    // Adds the tile that begins with bag order[begin]. Returns where the next tile begins.
     template <class Number>
-    std::size_t next_tile(const std::vector<std::uint32_t>& order, std::size_t place,
-                          std::vector<std::uint32_t>& tile_of, std::vector<std::uint8_t>& known) {
+    std::size_t add_tile(const std::vector<std::uint32_t>& order, std::size_t begin,
+                         std::vector<std::uint32_t>& tile_of, std::vector<std::uint8_t>& is_seen) {
         const auto* features = static_cast<const Number*>(features_.data);
         Tile tile{};
-        tile.first_row = static_cast<std::uint32_t>(found_.rows.size());
-        tile.first_bag = static_cast<std::uint32_t>(place);
-        for (; place < order.size(); ++place) {
-            const std::uint32_t bag = order[place];
-            const Number* begin = features + offsets_[bag];
-            const Number* end = features + offsets_[bag + 1];
-            fetch_ahead(order, place, offsets_, features);
-            if (has_new_row(begin, end)) {
-                const std::size_t before = found_.rows.size();
-                const std::size_t held = before - tile.first_row;
-                add_rows(begin, end, tile.first_row);
-                if (held > 0 && ends_tile(held, found_.rows.size() - before, static_cast<std::size_t>(end - begin))) {
-                    take_back(before);
+        tile.first_row = static_cast<std::uint32_t>(tiles_.rows.size());
+        tile.first_bag = static_cast<std::uint32_t>(begin);
+        std::size_t i = begin;
+        for (; i < order.size(); ++i) {
+            const std::uint32_t bag = order[i];
+            const Number* first = features + offsets_[bag];
+            const Number* last = features + offsets_[bag + 1];
+            prefetch_features(order, i, offsets_, features);
+            if (has_new_row(first, last)) {
+                const std::size_t old_size = tiles_.rows.size();
+                const std::size_t tile_rows = old_size - tile.first_row;
+                add_rows(first, last, tile.first_row);
+                const std::size_t new_rows = tiles_.rows.size() - old_size;
+                const auto bag_size = static_cast<std::size_t>(last - first);
+                if (tile_rows > 0 && is_complete(tile_rows, new_rows, bag_size)) {
+                    remove_rows(old_size);  // the bag begins the next tile
                     break;
                 }
             }
-            if (place % Tiles::kCounted == 0) count_uses(begin, end, tile.first_row);
-            tile_of[bag] = static_cast<std::uint32_t>(found_.tiles.size());
+            if (i % Tiles::kCountEvery == 0) count_uses(first, last, tile.first_row);
+            tile_of[bag] = static_cast<std::uint32_t>(tiles_.tiles.size());
         }
-        tile.last_bag = static_cast<std::uint32_t>(place);
-        tile.rows = static_cast<std::uint32_t>(found_.rows.size() - tile.first_row);
-        for (std::size_t r = tile.first_row; r < found_.rows.size(); ++r) {
-            rows_[found_.rows[r]] = kNone;
-            found_.seen.push_back(known[found_.rows[r]]);
-            known[found_.rows[r]] = 1;
+        tile.last_bag = static_cast<std::uint32_t>(i);
+        tile.rows = static_cast<std::uint32_t>(tiles_.rows.size() - tile.first_row);
+        for (std::size_t r = tile.first_row; r < tiles_.rows.size(); ++r) {
+            const std::uint32_t feature = tiles_.rows[r];
+            rows_[feature] = kNone;
+            tiles_.seen.push_back(is_seen[feature]);
+            is_seen[feature] = 1;
         }
-        found_.tiles.push_back(tile);
-        return place;
+        tiles_.tiles.push_back(tile);
+        return i;
     }
 
-    // Whether a tile of `held` rows ends before a bag of `size` features, of which `fresh` are new to it.
-    static bool ends_tile(std::size_t held, std::size_t fresh, std::size_t size) {
-        return held + fresh > kMostRows || (held >= kEnoughRows && fresh == size) ||
-               (held >= 2 * kEnoughRows && 2 * fresh >= size);
+    // Whether a tile ends before a bag that would add `new_rows` of its `bag_size` rows: the tile would become too
+    // large, or it is large enough for a bag that shares little with it.
+    static bool is_complete(std::size_t tile_rows, std::size_t new_rows, std::size_t bag_size) {
+        if (tile_rows + new_rows > kMaxRows) return true;
+        if (tile_rows >= kEnoughRows && new_rows == bag_size) return true;
+        return tile_rows >= 2 * kEnoughRows && 2 * new_rows >= bag_size;
     }
 
     template <class Number>
@@ -127,39 +134,39 @@ class Finder {
     void add_rows(const Number* feature, const Number* end, std::size_t first_row) {
         for (; feature != end; ++feature) {
             if (rows_[*feature] == kNone) {
-                rows_[*feature] = static_cast<std::uint16_t>(found_.rows.size() - first_row);
-                found_.rows.push_back(*feature);
-                found_.uses.push_back(0);
+                rows_[*feature] = static_cast<std::uint16_t>(tiles_.rows.size() - first_row);
+                tiles_.rows.push_back(*feature);
+                tiles_.uses.push_back(0);
             }
         }
     }
 
-    // A bag that belongs to the next tile: its new rows are undone.
-    void take_back(std::size_t rows) {
-        for (std::size_t r = rows; r < found_.rows.size(); ++r) rows_[found_.rows[r]] = kNone;
-        found_.rows.resize(rows);
-        found_.uses.resize(rows);
+    // Removes the rows that were added last, so that `size` remain.
+    void remove_rows(std::size_t size) {
+        for (std::size_t r = size; r < tiles_.rows.size(); ++r) rows_[tiles_.rows[r]] = kNone;
+        tiles_.rows.resize(size);
+        tiles_.uses.resize(size);
     }
 
     template <class Number>
     void count_uses(const Number* feature, const Number* end, std::size_t first_row) {
         const std::uint16_t* rows = rows_.data();
-        std::uint32_t* uses = found_.uses.data() + first_row;
+        std::uint32_t* uses = tiles_.uses.data() + first_row;
         for (; feature != end; ++feature) ++uses[rows[*feature]];
     }
 
     const std::uint32_t* offsets_;
     Numbers features_;
     std::size_t num_features_;
-    std::vector<std::uint16_t> rows_;  // by feature: its row in the tile at hand
-    Tiles found_;
+    std::vector<std::uint16_t> rows_;  // by feature: its row in the current tile
+    Tiles tiles_;
 };
 
 }  // namespace
 
 Tiles find_tiles(Offsets offsets, const Numbers& features, std::size_t num_features,
                  const std::vector<std::uint32_t>& order) {
-    Finder finder(offsets, features, num_features);
+    TileFinder finder(offsets, features, num_features);
     return features.wide ? finder.find<std::uint32_t>(order) : finder.find<std::uint16_t>(order);
 }
 
@@ -167,26 +174,28 @@ namespace {
 
 constexpr std::size_t kGroupBits = PlanTile::kGroupBits;
 constexpr std::size_t kChunk = PlanView::kChunk;
-constexpr std::size_t kMaxGroups = 6;       // of a tile: 36 rows, as bits of one number
-constexpr std::size_t kMostFeatures = 255;  // of a bag: then no sum of a chunk is longer than 16 bits can say
-constexpr std::size_t kMinBags = 300;       // a tile with fewer has no groups: 64 sums must pay
+constexpr std::size_t kMaxGroups = 6;      // of a tile: 36 rows, as bits of one number
+constexpr std::size_t kMaxFeatures = 255;  // of a bag: then the length of any sum of a chunk fits 16 bits
+constexpr std::size_t kMinBags = 300;      // a tile with fewer bags has no groups: 64 sums would not pay
 
-static_assert(kMostFeatures * kChunk <= std::numeric_limits<std::uint16_t>::max());
+static_assert(kMaxFeatures * kChunk <= std::numeric_limits<std::uint16_t>::max());
 
-constexpr std::uint16_t kGrouped = 0x8000;  // a code that is a bit of a group, not a row
+// The code of a feature in a tile: its row of the slab; or, if the row is in a group, this bit and the row's bit among
+// those of all groups.
+constexpr std::uint16_t kGrouped = 0x8000;
 
 // Fills a plan's arrays, tile by tile.
 class Builder {
   public:
     Builder(Offsets offsets, const Numbers& features, std::size_t num_features, Tiles tiles)
         : offsets_(offsets.data), features_(features), codes_(num_features), uses_(std::move(tiles.uses)) {
-        plan_.worth = true;
+        plan_.is_worthwhile = true;
         plan_.bags = std::move(tiles.bags);
         plan_.rows = std::move(tiles.rows);
         plan_.seen = std::move(tiles.seen);
         plan_.bag_terms.reserve(features_.size);
         plan_.row_terms.reserve(features_.size);
-        terms_.resize(kChunk * kMostFeatures + 1);  // one is written beyond what is kept
+        terms_.resize(kChunk * kMaxFeatures + 1);  // fill_bag writes one term beyond those that count
     }
 
     template <class Number>
@@ -197,11 +206,11 @@ class Builder {
 
   private:
     template <class Number>
-    void fill_tile(const Tile& found) {
+    void fill_tile(const Tile& source) {
         PlanTile tile{};
-        tile.first_row = found.first_row;
-        tile.rows = found.rows;
-        choose_groups(tile, found.last_bag - found.first_bag);
+        tile.first_row = source.first_row;
+        tile.rows = source.rows;
+        choose_groups(tile, source.last_bag - source.first_bag);
         for (std::size_t r = 0; r < tile.rows; ++r) {
             codes_[plan_.rows[tile.first_row + r]] = static_cast<std::uint16_t>(1 + r);
         }
@@ -210,25 +219,26 @@ class Builder {
             codes_[plan_.rows[tile.first_row + row]] = static_cast<std::uint16_t>(kGrouped | bit);
         }
         const std::size_t rows = tile.slab_rows();
-        plan_.most_rows = std::max(plan_.most_rows, rows);
+        plan_.max_slab_rows = std::max(plan_.max_slab_rows, rows);
         counts_.resize(rows);
         tile.first_chunk = static_cast<std::uint32_t>(plan_.chunks.size());
-        for (std::size_t bag = found.first_bag; bag < found.last_bag; bag += kChunk) {
-            fill_chunk<Number>(tile, bag, std::min<std::size_t>(found.last_bag, bag + kChunk));
+        for (std::size_t bag = source.first_bag; bag < source.last_bag; bag += kChunk) {
+            fill_chunk<Number>(tile, bag, std::min<std::size_t>(source.last_bag, bag + kChunk));
         }
         tile.last_chunk = static_cast<std::uint32_t>(plan_.chunks.size());
         plan_.tiles.push_back(tile);
     }
 
-    // Groups of rows, the most frequent first, as long as a bag has 1.5 of a group's rows on average.
+    // Puts the most frequent rows in groups, as long as a bag has 1.5 rows of a group on average.
     void choose_groups(PlanTile& tile, std::size_t bags) {
         tile.first_grouped = static_cast<std::uint32_t>(plan_.grouped.size());
         if (bags < kMinBags) return;
         const std::uint32_t* uses = uses_.data() + tile.first_row;
-        const std::size_t counted = bags / Tiles::kCounted;
+        const std::size_t counted_bags = bags / Tiles::kCountEvery;
         frequent_.clear();
         for (std::size_t r = 0; r < tile.rows; ++r) {
-            if (8 * std::size_t{uses[r]} >= counted) frequent_.push_back(static_cast<std::uint16_t>(r));
+            const bool is_frequent = 8 * std::size_t{uses[r]} >= counted_bags;  // at least every eighth bag has it
+            if (is_frequent) frequent_.push_back(static_cast<std::uint16_t>(r));
         }
         std::sort(frequent_.begin(), frequent_.end(),
                   [&](std::uint16_t a, std::uint16_t b) { return uses[a] != uses[b] ? uses[a] > uses[b] : a < b; });
@@ -236,20 +246,21 @@ class Builder {
             const auto begin = frequent_.begin() + static_cast<std::ptrdiff_t>(tile.groups * kGroupBits);
             std::size_t sum = 0;
             for (auto row = begin; row != begin + kGroupBits; ++row) sum += uses[*row];
-            if (2 * sum < 3 * counted) break;
+            if (2 * sum < 3 * counted_bags) break;
             plan_.grouped.insert(plan_.grouped.end(), begin, begin + kGroupBits);
             ++tile.groups;
         }
     }
 
+    // Builds the quads and terms of a chunk in both directions: what each bag reads, and what each row receives.
     template <class Number>
     void fill_chunk(const PlanTile& tile, std::size_t first_bag, std::size_t last_bag) {
         const std::size_t bags = last_bag - first_bag;
-        std::array<std::uint32_t, kChunk + 1> ends;
+        std::array<std::uint32_t, kChunk + 1> ends;  // bag i has the terms ends[i] .. ends[i + 1] - 1
         std::array<std::uint16_t, kChunk> sizes;
         ends[0] = 0;
         for (std::size_t i = 0; i < bags; ++i) {
-            fetch_ahead(plan_.bags, first_bag + i, offsets_, static_cast<const Number*>(features_.data));
+            prefetch_features(plan_.bags, first_bag + i, offsets_, static_cast<const Number*>(features_.data));
             ends[i + 1] = ends[i] + fill_bag<Number>(tile, plan_.bags[first_bag + i], terms_.data() + ends[i]);
             sizes[i] = static_cast<std::uint16_t>(ends[i + 1] - ends[i]);
         }
@@ -270,11 +281,11 @@ class Builder {
         }
         const std::size_t rows = sort_by_size(counts_.data(), counts_.size());
         add_quads(counts_.data(), rows, plan_.row_quads, plan_.row_terms);
-        std::uint16_t* places = plan_.row_terms.data();
+        std::uint16_t* row_terms = plan_.row_terms.data();
         for (std::size_t i = 0; i < bags; ++i) {
             for (std::size_t k = ends[i]; k < ends[i + 1]; ++k) {
                 std::uint32_t& next = begins_[terms_[k]];
-                places[next] = static_cast<std::uint16_t>(1 + i);
+                row_terms[next] = static_cast<std::uint16_t>(1 + i);
                 next += SumQuad::kSums;
             }
         }
@@ -283,7 +294,8 @@ class Builder {
         plan_.chunks.push_back(chunk);
     }
 
-    // The rows that a bag reads: those in no group, then a sum for each group of which it has rows. Returns how many.
+    // Writes the rows of the slab that a bag reads: its rows that are in no group, then one sum for each group of which
+    // it has rows. Returns how many. Without branches: what is not wanted is overwritten by the next term.
     template <class Number>
     std::uint32_t fill_bag(const PlanTile& tile, std::size_t bag, std::uint16_t* terms) const {
         const auto* features = static_cast<const Number*>(features_.data);
@@ -293,9 +305,10 @@ class Builder {
         const std::size_t end = offsets_[bag + 1];
         for (std::size_t k = offsets_[bag]; k < end; ++k) {
             const unsigned code = codes[features[k]];
-            const std::uint64_t bit = std::uint64_t{code >> 15} << (code & 63U);
-            if ((bits & bit) != 0) [[unlikely]] {  // a feature that the bag has twice
-                terms[size++] = static_cast<std::uint16_t>(1 + plan_.grouped[tile.first_grouped + (code & 63U)]);
+            const unsigned group_bit = code & 63U;
+            const std::uint64_t bit = std::uint64_t{code >> 15} << group_bit;  // 0 if the row is in no group
+            if ((bits & bit) != 0) [[unlikely]] {                              // a feature that the bag has twice
+                terms[size++] = static_cast<std::uint16_t>(1 + plan_.grouped[tile.first_grouped + group_bit]);
                 continue;
             }
             bits |= bit;
@@ -303,27 +316,29 @@ class Builder {
             size += code < kGrouped ? 1 : 0;
         }
         for (std::size_t g = 0; g < tile.groups; ++g) {
-            const std::uint64_t part = bits >> (g * kGroupBits) & ((1U << kGroupBits) - 1U);
-            terms[size] = static_cast<std::uint16_t>(tile.sums_of(g) + part);
-            size += part != 0 ? 1 : 0;
+            const std::uint64_t group_rows = bits >> (g * kGroupBits) & ((1U << kGroupBits) - 1U);
+            terms[size] = static_cast<std::uint16_t>(tile.sums_of(g) + group_rows);
+            size += group_rows != 0 ? 1 : 0;
         }
         return static_cast<std::uint32_t>(size);
     }
 
-    // Numbers of the sums, of sizes[i] terms each, in sorted_, the longest first. Returns how many have terms at all.
+    // Writes to sorted_ the sums 0 .. count - 1, the longest first; sum i has sizes[i] terms. Returns how many have
+    // terms. A counting sort.
     std::size_t sort_by_size(const std::uint16_t* sizes, std::size_t count) {
-        const std::size_t longest = *std::max_element(sizes, sizes + count);
-        places_.assign(longest + 1, 0);
-        for (std::size_t i = 0; i < count; ++i) ++places_[sizes[i]];
+        const std::size_t max_size = *std::max_element(sizes, sizes + count);
+        positions_.assign(max_size + 1, 0);
+        for (std::size_t i = 0; i < count; ++i) ++positions_[sizes[i]];
         std::uint32_t total = 0;
-        for (std::size_t size = longest; size > 0; --size) total += std::exchange(places_[size], total);
-        places_[0] = total;
+        for (std::size_t size = max_size; size > 0; --size) total += std::exchange(positions_[size], total);
+        positions_[0] = total;
         sorted_.resize(count);
-        for (std::size_t i = 0; i < count; ++i) sorted_[places_[sizes[i]]++] = static_cast<std::uint16_t>(i);
+        for (std::size_t i = 0; i < count; ++i) sorted_[positions_[sizes[i]]++] = static_cast<std::uint16_t>(i);
         return total;
     }
 
-    // Appends quads for the first `count` sums of sorted_. The terms of sum i go to begins_[i], every fourth place.
+    // Appends quads for the first `count` sums of sorted_. The terms of sum i go to begins_[i] and every fourth
+    // position after it.
     void add_quads(const std::uint16_t* sizes, std::size_t count, std::vector<SumQuad>& quads,
                    std::vector<std::uint16_t>& terms) {
         begins_.resize(sorted_.size());
@@ -338,18 +353,18 @@ class Builder {
             end += static_cast<std::uint32_t>(SumQuad::kSums * quad.size);
             quads.push_back(quad);
         }
-        terms.resize(end);  // zeros: where nothing is written, the row of zeros is added
+        terms.resize(end);  // zeros: a shorter sum of a quad adds the row of zeros
     }
 
     PlanArrays plan_;
     const std::uint32_t* offsets_;
     Numbers features_;
-    std::vector<std::uint16_t> codes_;  // by feature: its row in the tile at hand, or its bit in the groups
+    std::vector<std::uint16_t> codes_;  // by feature, for the current tile; see kGrouped
     std::vector<std::uint32_t> uses_;   // of each of the plan's rows
     std::vector<std::uint16_t> frequent_;
-    std::vector<std::uint16_t> terms_;   // of the chunk at hand, bag after bag
-    std::vector<std::uint16_t> counts_;  // by row of the slab: its terms in the chunk at hand
-    std::vector<std::uint32_t> places_;  // by size
+    std::vector<std::uint16_t> terms_;      // of the current chunk, bag after bag
+    std::vector<std::uint16_t> counts_;     // by row of the slab: its terms in the current chunk
+    std::vector<std::uint32_t> positions_;  // by size: where the next sum goes in sorted_
     std::vector<std::uint16_t> sorted_;
     std::vector<std::uint32_t> begins_;
 };
@@ -359,17 +374,13 @@ class Builder {
 PlanArrays build_plan(Offsets offsets, const Numbers& features, std::size_t num_features,
                       const std::vector<std::uint32_t>& order) {
     for (std::size_t bag = 0; bag + 1 < offsets.size; ++bag) {
-        if (offsets.data[bag + 1] - offsets.data[bag] > kMostFeatures) {
-            return {};
-        }
+        if (offsets.data[bag + 1] - offsets.data[bag] > kMaxFeatures) return {};
     }
-    Tiles found = find_tiles(offsets, features, num_features, order);
-    if (!found.worth) {
-        return {};
-    }
-    const std::vector<Tile> tiles = found.tiles;
-    Builder builder(offsets, features, num_features, std::move(found));
-    return features.wide ? builder.build<std::uint32_t>(tiles) : builder.build<std::uint16_t>(tiles);
+    Tiles tiles = find_tiles(offsets, features, num_features, order);
+    if (!tiles.is_worthwhile) return {};
+    const std::vector<Tile> tile_list = tiles.tiles;
+    Builder builder(offsets, features, num_features, std::move(tiles));
+    return features.wide ? builder.build<std::uint32_t>(tile_list) : builder.build<std::uint16_t>(tile_list);
 }
 
 }  // namespace sparsepool

@@ -2,11 +2,11 @@
 
 #include "sparse/quad_sums_kernel.h"
 
-// Sums of rows along a plan (sparse_plan.h): copy a slab, add up its rows, write.
+// Sums of rows along a plan (sparse_plan.h): copies a slab, adds up its rows, and writes the sums.
 //
-// A slab holds up to 128 columns of a tile's rows as blocks of 32 (or 16) columns, each [rows][block], so that the
-// sums of one block read a contiguous piece. What the next tile or chunk needs is fetched meanwhile: memory is then
-// read at twice the speed (measured), since the rows' addresses are no regular stream.
+// A slab has up to 128 columns of a tile's rows in blocks of 32 (or 16) columns, each [rows][block], so that the sums
+// of one block read contiguous memory. Meanwhile the rows of the next tile or chunk are prefetched: memory is then read
+// at twice the speed (measured), since their addresses are no regular stream.
 namespace sparsepool {
 namespace {
 
@@ -18,8 +18,8 @@ struct Slab {
     std::size_t blocks() const { return (used + kWidth - 1) / kWidth; }
     std::size_t column(std::size_t block) const { return first + block * kWidth; }
     std::size_t width(std::size_t block) const {
-        const std::size_t rest = used - block * kWidth;
-        return rest < kWidth ? rest : kWidth;
+        const std::size_t remaining = used - block * kWidth;
+        return remaining < kWidth ? remaining : kWidth;
     }
 
     // Copies rows numbers[0 .. count - 1] of `from` to rows 1 .. count of blocks of `stride` rows.
@@ -40,7 +40,8 @@ void forward_tile(const PlanView& plan, const PlanSums& sums, const Slab<kWidth>
                   NextRows next, float* copies) {
     const std::size_t stride = tile.slab_rows();
     slab.gather(sums.from, sums.columns, plan.rows + tile.first_row, tile.rows, stride, copies);
-    for (std::size_t b = 0; b < slab.blocks(); ++b) make_sums<kWidth>(plan, tile, copies + b * stride * kWidth);
+    for (std::size_t b = 0; b < slab.blocks(); ++b)
+        compute_group_sums<kWidth>(plan, tile, copies + b * stride * kWidth);
     next.spread_over((plan.chunks[tile.last_chunk - 1].last_bag_quad - plan.chunks[tile.first_chunk].first_bag_quad) *
                      slab.blocks());
     for (std::size_t c = tile.first_chunk; c < tile.last_chunk; ++c) {
@@ -53,30 +54,31 @@ void forward_tile(const PlanView& plan, const PlanSums& sums, const Slab<kWidth>
                 return sums.start == nullptr ? Columns<kWidth>::zero()
                                              : Columns<kWidth>::load(sums.start + column, width);
             };
-            const auto done = [&](std::size_t bag, const Columns<kWidth>& total) {
+            const auto finish = [&](std::size_t bag, const Columns<kWidth>& total) {
                 total.store(sums.to + bags[bag] * sums.columns + column, width, sums.stream);
             };
             sum_quads<kWidth>(copies + b * stride * kWidth, plan.bag_terms, plan.bag_quads + chunk.first_bag_quad,
-                              chunk.last_bag_quad - chunk.first_bag_quad, next, start, done);
+                              chunk.last_bag_quad - chunk.first_bag_quad, next, start, finish);
         }
     }
 }
 
+// Writes the gradients of a tile's rows; adds them to those of earlier tiles that have the row too.
 template <std::size_t kWidth>
 void write_rows(const PlanView& plan, const PlanSums& sums, const Slab<kWidth>& slab, const PlanTile& tile,
                 const float* totals) {
     const std::size_t stride = tile.slab_rows();
     for (std::size_t r = 0; r < tile.rows; ++r) {
         float* row = sums.to + plan.rows[tile.first_row + r] * sums.columns;
-        const bool again = plan.seen[tile.first_row + r] != 0;
+        const bool has_earlier_sum = plan.seen[tile.first_row + r] != 0;
         for (std::size_t b = 0; b < slab.blocks(); ++b) {
             Columns<kWidth> total = Columns<kWidth>::load(totals + (b * stride + 1 + r) * kWidth);
-            if (again) {
-                const Columns<kWidth> before = Columns<kWidth>::load(row + slab.column(b), slab.width(b));
+            if (has_earlier_sum) {
+                const Columns<kWidth> earlier = Columns<kWidth>::load(row + slab.column(b), slab.width(b));
                 UNROLL
-                for (std::size_t i = 0; i < Columns<kWidth>::kCount; ++i) total.v[i] = before.v[i] + total.v[i];
+                for (std::size_t i = 0; i < Columns<kWidth>::kCount; ++i) total.v[i] = earlier.v[i] + total.v[i];
             }
-            total.store(row + slab.column(b), slab.width(b), sums.stream && !again);
+            total.store(row + slab.column(b), slab.width(b), sums.stream && !has_earlier_sum);
         }
     }
 }
@@ -102,13 +104,16 @@ void backward_tile(const PlanView& plan, const PlanSums& sums, const Slab<kWidth
             float* block = totals + b * stride * kWidth;
             const float* gradients = copies + b * (1 + bags) * kWidth;
             const auto start = [&](std::size_t row) { return Columns<kWidth>::load(block + row * kWidth); };
-            const auto done = [&](std::size_t row, const Columns<kWidth>& total) { total.store(block + row * kWidth); };
+            const auto finish = [&](std::size_t row, const Columns<kWidth>& total) {
+                total.store(block + row * kWidth);
+            };
             add_columns<kWidth>(gradients + kWidth, bags, sums.column_sums + slab.column(b), slab.width(b));
             sum_quads<kWidth>(gradients, plan.row_terms, plan.row_quads + chunk.first_row_quad, quads, next, start,
-                              done);
+                              finish);
         }
     }
-    for (std::size_t b = 0; b < slab.blocks(); ++b) spread_sums<kWidth>(plan, tile, totals + b * stride * kWidth);
+    for (std::size_t b = 0; b < slab.blocks(); ++b)
+        distribute_group_sums<kWidth>(plan, tile, totals + b * stride * kWidth);
     write_rows<kWidth>(plan, sums, slab, tile, totals);
 }
 
@@ -132,17 +137,17 @@ void backward_slab(const PlanView& plan, const PlanSums& sums, const PlanPart& p
     }
 }
 
-// run(slab, first column of the next slab or 0)
-template <class Narrow, class Wide>
-void each_slab(std::size_t first, std::size_t last, const Narrow& narrow, const Wide& wide) {
+// Calls run(slab, first column of the next slab or 0) for each slab.
+template <class Run>
+void visit_slabs(std::size_t first, std::size_t last, const Run& run) {
     for (std::size_t column = first; column < last; column += PlanView::kSlab) {
-        const std::size_t rest = last - column;
-        const std::size_t used = rest < PlanView::kSlab ? rest : PlanView::kSlab;
-        const std::size_t next = rest > PlanView::kSlab ? column + PlanView::kSlab : 0;
+        const std::size_t remaining = last - column;
+        const std::size_t used = remaining < PlanView::kSlab ? remaining : PlanView::kSlab;
+        const std::size_t next_column = remaining > PlanView::kSlab ? column + PlanView::kSlab : 0;
         if (used <= 16) {
-            narrow(Slab<16>{column, used}, next);
+            run(Slab<16>{column, used}, next_column);
         } else {
-            wide(Slab<32>{column, used}, next);
+            run(Slab<32>{column, used}, next_column);
         }
     }
     fence();
@@ -150,12 +155,12 @@ void each_slab(std::size_t first, std::size_t last, const Narrow& narrow, const 
 
 void plan_forward(const PlanView& plan, const PlanSums& sums, std::size_t first, std::size_t last, float* scratch) {
     const auto run = [&](const auto& slab, std::size_t next) { forward_slab(plan, sums, slab, next, scratch); };
-    each_slab(first, last, run, run);
+    visit_slabs(first, last, run);
 }
 
 void plan_backward(const PlanView& plan, const PlanSums& sums, const PlanPart& part, float* scratch) {
     const auto run = [&](const auto& slab, std::size_t next) { backward_slab(plan, sums, part, slab, next, scratch); };
-    each_slab(part.first_column, part.last_column, run, run);
+    visit_slabs(part.first_column, part.last_column, run);
 }
 
 }  // namespace

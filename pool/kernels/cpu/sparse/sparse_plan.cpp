@@ -38,8 +38,9 @@ namespace {
 
 constexpr std::size_t kColumnUnit = 32;  // threads' shares of the columns are multiples of it
 
+// Calls run(first column, last column, scratch memory) for each thread's share of the columns.
 template <class Run>
-void by_columns(std::size_t columns, std::size_t threads, std::size_t scratch_size, const Run& run) {
+void run_by_columns(std::size_t columns, std::size_t threads, std::size_t scratch_size, const Run& run) {
     const std::size_t parts = std::min(threads, (columns + kColumnUnit - 1) / kColumnUnit);
     const Floats scratch(parts * scratch_size);
     run_parts(parts, [&](std::size_t part) {
@@ -52,34 +53,34 @@ void by_columns(std::size_t columns, std::size_t threads, std::size_t scratch_si
 
 void SparsePlan::forward(ConstMatrix weight, const float* bias, Matrix out, std::size_t threads) const {
     check_threads(threads);
-    require(worth(), "this plan is not worth its use, and empty");
+    require(is_worthwhile(), "this plan is not worth its use, and empty");
     require(weight.rows == num_features_, "weight has ", weight.rows, " rows, but the plan was made for ",
             num_features_);
     require(out.rows == bags_ && out.columns == weight.columns, "out is [", out.rows, ", ", out.columns,
             "], but plan and weight make it [", bags_, ", ", weight.columns, "]");
-    const auto& level = simd::kernels<SparseKernels>();
+    const auto& kernels = simd::kernels<SparseKernels>();
     const PlanSums sums{weight.data, bias, out.data, out.columns, should_stream(out.data, out.rows, out.columns),
                         nullptr};
-    by_columns(out.columns, threads, arrays_.most_rows * PlanView::kSlab,
-               [&](std::size_t first, std::size_t last, float* scratch) {
-                   level.plan_forward(view(), sums, first, last, scratch);
-               });
+    run_by_columns(out.columns, threads, arrays_.max_slab_rows * PlanView::kSlab,
+                   [&](std::size_t first, std::size_t last, float* scratch) {
+                       kernels.plan_forward(view(), sums, first, last, scratch);
+                   });
 }
 
 std::size_t SparsePlan::tiles_until(std::size_t row) const {
-    const auto holds_below = [&](const PlanTile& tile) {
+    const auto has_row_below = [&](const PlanTile& tile) {
         const auto begin = arrays_.rows.begin() + tile.first_row;
-        return std::any_of(begin, begin + tile.rows, [&](std::uint32_t each) { return each < row; });
+        return std::any_of(begin, begin + tile.rows, [&](std::uint32_t tile_row) { return tile_row < row; });
     };
     std::size_t tiles = num_tiles();
-    while (tiles > 0 && !holds_below(arrays_.tiles[tiles - 1])) --tiles;
+    while (tiles > 0 && !has_row_below(arrays_.tiles[tiles - 1])) --tiles;
     return tiles;
 }
 
 void SparsePlan::backward(ConstMatrix grad_out, Matrix grad_weight, float* column_sums, std::size_t first_tile,
                           std::size_t last_tile, std::size_t threads) const {
     check_threads(threads);
-    require(worth(), "this plan is not worth its use, and empty");
+    require(is_worthwhile(), "this plan is not worth its use, and empty");
     require(grad_weight.rows == num_features_, "grad_weight has ", grad_weight.rows,
             " rows, but the plan was made for ", num_features_);
     require(grad_out.rows == bags_, "grad_out has ", grad_out.rows, " rows, but the plan ", bags_, " bags");
@@ -87,7 +88,7 @@ void SparsePlan::backward(ConstMatrix grad_out, Matrix grad_weight, float* colum
             grad_out.columns);
     require(first_tile <= last_tile && last_tile <= num_tiles(), "tiles ", first_tile, " to ", last_tile, " of ",
             num_tiles());
-    const auto& level = simd::kernels<SparseKernels>();
+    const auto& kernels = simd::kernels<SparseKernels>();
     const PlanSums sums{grad_out.data,
                         nullptr,
                         grad_weight.data,
@@ -95,10 +96,10 @@ void SparsePlan::backward(ConstMatrix grad_out, Matrix grad_weight, float* colum
                         should_stream(grad_weight.data, arrays_.rows.size(), grad_weight.columns),
                         column_sums};
     if (first_tile == 0) std::fill_n(column_sums, grad_weight.columns, 0.0F);
-    by_columns(grad_weight.columns, threads, (arrays_.most_rows + 1 + PlanView::kChunk) * PlanView::kSlab,
-               [&](std::size_t first, std::size_t last, float* scratch) {
-                   level.plan_backward(view(), sums, {first_tile, last_tile, first, last}, scratch);
-               });
+    run_by_columns(grad_weight.columns, threads, (arrays_.max_slab_rows + 1 + PlanView::kChunk) * PlanView::kSlab,
+                   [&](std::size_t first, std::size_t last, float* scratch) {
+                       kernels.plan_backward(view(), sums, {first_tile, last_tile, first, last}, scratch);
+                   });
     crash_point("worker.table_written");
 }
 

@@ -36,32 +36,36 @@ HiddenActivation hidden_activation(const std::string& name) {
     return HiddenActivation::kClipped;
 }
 
-void make(StackForm* form, const std::string& first, float largest_sum, const std::vector<Hidden>& hidden,
-          float largest_input, bool all_activations, std::size_t skips, float product_factor, float product_one,
-          float hidden_one) {
-    StackForm made{first_activation(first), largest_sum, {},        largest_input, all_activations, skips,
-                   product_factor,          product_one, hidden_one};
-    if (made.first == FirstActivation::kPairwise && product_one > 0) made.first = FirstActivation::kCutPairs;
+void make_form(StackForm* form, const std::string& first, float largest_sum, const std::vector<Hidden>& hidden,
+               float largest_input, bool all_activations, std::size_t skips, float product_factor, float product_one,
+               float hidden_one) {
+    StackForm result{first_activation(first), largest_sum, {},        largest_input, all_activations, skips,
+                     product_factor,          product_one, hidden_one};
+    if (result.first == FirstActivation::kPairwise && product_one > 0) result.first = FirstActivation::kCutPairs;
     for (const auto& [outputs, active, activation, factor] : hidden) {
-        made.hidden.push_back({outputs, active, hidden_activation(activation), factor});
+        result.hidden.push_back({outputs, active, hidden_activation(activation), factor});
     }
-    check_form(made);
-    new (form) StackForm(std::move(made));
+    check_form(result);
+    new (form) StackForm(std::move(result));
 }
 
-// A contiguous float32 array of exactly this shape.
-template <class Float>
-Float* shaped(const auto& array, const std::string& name, const std::vector<std::size_t>& shape) {
-    require(array.dtype() == nb::dtype<float>(), name, " must be float32");
+void require_exact_shape(const auto& array, const std::string& name, const std::vector<std::size_t>& shape) {
     require_shape(array, name.c_str(), shape.size());
     for (std::size_t i = 0; i < shape.size(); ++i) {
         require(array.shape(i) == shape[i], name, " has ", array.shape(i), " in dimension ", i, ", must have ",
                 shape[i]);
     }
+}
+
+// The memory of a contiguous float32 array of exactly this shape.
+template <class Float>
+Float* floats_of_shape(const auto& array, const std::string& name, const std::vector<std::size_t>& shape) {
+    require(array.dtype() == nb::dtype<float>(), name, " must be float32");
+    require_exact_shape(array, name, shape);
     return static_cast<Float*>(array.data());
 }
 
-// Weight and bias of each layer.
+// Checks the arrays of all layers, weight and bias of each: parameters or their gradients.
 template <class Float>
 StacksOf<Float> stacks_of(const StackForm& form, const auto& arrays, const std::string& name, std::size_t buckets,
                           std::size_t l1) {
@@ -70,14 +74,16 @@ StacksOf<Float> stacks_of(const StackForm& form, const auto& arrays, const std::
     StacksOf<Float> stacks{form, buckets, l1, {}};
     for (std::size_t k = 0; k < layers; ++k) {
         const std::size_t inputs = form.inputs(k, l1);
-        const auto part = [&](std::size_t i, const std::vector<std::size_t>& shape) {
-            return shaped<Float>(arrays[2 * k + i], name + "[" + std::to_string(2 * k + i) + "]", shape);
+        const auto array_of = [&](std::size_t i, const std::vector<std::size_t>& shape) {
+            return floats_of_shape<Float>(arrays[i], name + "[" + std::to_string(i) + "]", shape);
         };
+        const std::size_t weight = 2 * k;
+        const std::size_t bias = 2 * k + 1;
         if (k + 1 < layers) {
             const std::size_t outputs = form.hidden[k].outputs;
-            stacks.layers.push_back({part(0, {buckets, outputs, inputs}), part(1, {buckets, outputs})});
+            stacks.layers.push_back({array_of(weight, {buckets, outputs, inputs}), array_of(bias, {buckets, outputs})});
         } else {
-            stacks.layers.push_back({part(0, {buckets, inputs}), part(1, {buckets})});
+            stacks.layers.push_back({array_of(weight, {buckets, inputs}), array_of(bias, {buckets})});
         }
     }
     return stacks;
@@ -105,7 +111,7 @@ void backward(const StackForm& form, const Array& accumulated, const std::vector
     const StackSums sums = stacks_of<float>(form, grad_parameters, "grad_parameters", buckets, rows.columns);
     const ConstMatrix kept = matrix<const float>(memory, "memory");
     const float* from = floats<const float>(grad, "grad", rows.rows / 2);
-    const Matrix to{shaped<float>(grad_accumulated, "grad_accumulated", {rows.rows, rows.columns}), rows.rows,
+    const Matrix to{floats_of_shape<float>(grad_accumulated, "grad_accumulated", {rows.rows, rows.columns}), rows.rows,
                     rows.columns};
     const nb::gil_scoped_release release;
     stacks_backward(rows, stacks, borders, kept, from, sums, to, threads);
@@ -136,7 +142,8 @@ void backward_tails(const StackForm& form, std::size_t l1, const std::vector<Arr
     const ConstMatrix kept = matrix<const float>(memory, "memory");
     const float* from = floats<const float>(grad, "grad", borders.back());
     const std::size_t outputs = form.hidden[0].outputs;
-    const Matrix to{shaped<float>(grad_outputs, "grad_outputs", {borders.back(), outputs}), borders.back(), outputs};
+    const Matrix to{floats_of_shape<float>(grad_outputs, "grad_outputs", {borders.back(), outputs}), borders.back(),
+                    outputs};
     const nb::gil_scoped_release release;
     tails_backward(stacks, borders, kept, from, sums, to, threads);
 }
@@ -152,10 +159,11 @@ void backward_along(const SparsePlan& plan, const StackForm& form, const std::ve
     const Stacks stacks = stacks_of<const float>(form, parameters, "parameters", buckets, table.columns);
     const ConstMatrix clamped = matrix<const float>(activations, "activations");
     const std::size_t outputs = form.hidden[0].outputs;
-    const ConstMatrix from{shaped<const float>(grad_outputs, "grad_outputs", {borders.back(), outputs}), borders.back(),
-                           outputs};
+    const ConstMatrix from{floats_of_shape<const float>(grad_outputs, "grad_outputs", {borders.back(), outputs}),
+                           borders.back(), outputs};
     float* sums = floats<float>(column_sums, "column_sums", table.columns);
-    float* weight = shaped<float>(grad_weight, "grad_weight", {buckets, outputs, form.inputs(0, table.columns)});
+    float* weight =
+        floats_of_shape<float>(grad_weight, "grad_weight", {buckets, outputs, form.inputs(0, table.columns)});
     const nb::gil_scoped_release release;
     first_layers_backward(plan, stacks, borders, clamped, from, table, sums, weight, first_tile,
                           last_tile.value_or(plan.num_tiles()), threads);
@@ -164,7 +172,7 @@ void backward_along(const SparsePlan& plan, const StackForm& form, const std::ve
 using NamedTables = std::vector<std::tuple<std::size_t, Array>>;
 
 template <class Integer>
-bool is(const auto& array) {
+bool has_type(const auto& array) {
     return array.dtype() == nb::dtype<Integer>();
 }
 
@@ -177,7 +185,7 @@ IntegerTable<Integer> integer_table(const Array& rows, std::size_t first, std::s
 
 using Bags = std::tuple<Array, Array>;  // features, offsets
 
-SideBags side_bags(const Bags& bags, std::size_t positions) {
+SideBags check_side_bags(const Bags& bags, std::size_t positions) {
     const Numbers features = numbers(std::get<0>(bags), "features");
     require(features.wide, "features must be uint32");
     const Offsets borders = offsets(std::get<1>(bags), "offsets");
@@ -186,59 +194,69 @@ SideBags side_bags(const Bags& bags, std::size_t positions) {
     return {static_cast<const std::uint32_t*>(features.data), borders};
 }
 
+// The sums of both sides in an array [2, positions, columns].
 template <class Sum>
-std::array<Sum*, 2> of_sides(const OutArray& out) {
+std::array<Sum*, 2> side_sums(const OutArray& out) {
     auto* first = static_cast<Sum*>(out.data());
     return {first, first + out.shape(1) * out.shape(2)};
+}
+
+void sum_int32_rows(const NamedTables& arrays, const std::array<SideBags, 2>& sides, const OutArray& out,
+                    std::size_t threads) {
+    const std::size_t columns = out.shape(2);
+    std::vector<IntegerTable<std::int32_t>> tables;
+    for (const auto& [first, rows] : arrays) {
+        require(has_type<std::int32_t>(rows), "rows must be int32, as out is");
+        tables.push_back(integer_table<std::int32_t>(rows, first, columns));
+    }
+    const nb::gil_scoped_release release;
+    sum_rows(tables, sides, side_sums<std::int32_t>(out), columns, threads);
+}
+
+void sum_int16_rows(const NamedTables& arrays, const std::optional<Array>& start_array,
+                    const std::array<SideBags, 2>& sides, const OutArray& out, std::size_t threads) {
+    const std::size_t columns = out.shape(2);
+    IntegerTables tables;
+    for (const auto& [first, rows] : arrays) {
+        require(has_type<std::int8_t>(rows) || has_type<std::int16_t>(rows), "rows must be int8 or int16");
+        if (has_type<std::int8_t>(rows)) {
+            tables.narrow.push_back(integer_table<std::int8_t>(rows, first, columns));
+        } else {
+            tables.wide.push_back(integer_table<std::int16_t>(rows, first, columns));
+        }
+    }
+    const std::int16_t* start = nullptr;
+    if (start_array.has_value()) {
+        require(has_type<std::int16_t>(*start_array), "start must be int16");
+        require_shape(*start_array, "start", 1);
+        require(start_array->shape(0) == columns, "start has ", start_array->shape(0), " numbers, must have ", columns);
+        start = static_cast<const std::int16_t*>(start_array->data());
+    }
+    const nb::gil_scoped_release release;
+    sum_rows(tables, start, sides, side_sums<std::int16_t>(out), columns, threads);
 }
 
 void integer_row_sums(const NamedTables& tables, const std::optional<Array>& start, const Bags& own,
                       const Bags& opponent, const OutArray& out, std::size_t threads) {
     require_shape(out, "out", 3);
     require(out.shape(0) == 2, "out has ", out.shape(0), " sides, must have 2");
-    const std::size_t columns = out.shape(2);
-    const std::array<SideBags, 2> sides{side_bags(own, out.shape(1)), side_bags(opponent, out.shape(1))};
+    const std::size_t positions = out.shape(1);
+    const std::array<SideBags, 2> sides{check_side_bags(own, positions), check_side_bags(opponent, positions)};
     check_threads(threads);
-    if (is<std::int32_t>(out)) {
+    if (has_type<std::int32_t>(out)) {
         require(!start.has_value(), "sums of int32 start at zero");
-        std::vector<IntegerTable<std::int32_t>> whole;
-        for (const auto& [first, rows] : tables) {
-            require(is<std::int32_t>(rows), "rows must be int32, as out is");
-            whole.push_back(integer_table<std::int32_t>(rows, first, columns));
-        }
-        const nb::gil_scoped_release release;
-        sum_rows(whole, sides, of_sides<std::int32_t>(out), columns, threads);
-        return;
+        sum_int32_rows(tables, sides, out, threads);
+    } else {
+        require(has_type<std::int16_t>(out), "out must be int16 or int32");
+        sum_int16_rows(tables, start, sides, out, threads);
     }
-    require(is<std::int16_t>(out), "out must be int16 or int32");
-    IntegerTables both;
-    for (const auto& [first, rows] : tables) {
-        require(is<std::int8_t>(rows) || is<std::int16_t>(rows), "rows must be int8 or int16");
-        if (is<std::int8_t>(rows)) {
-            both.narrow.push_back(integer_table<std::int8_t>(rows, first, columns));
-        } else {
-            both.wide.push_back(integer_table<std::int16_t>(rows, first, columns));
-        }
-    }
-    const std::int16_t* from = nullptr;
-    if (start.has_value()) {
-        require(is<std::int16_t>(*start), "start must be int16");
-        require_shape(*start, "start", 1);
-        require(start->shape(0) == columns, "start has ", start->shape(0), " numbers, must have ", columns);
-        from = static_cast<const std::int16_t*>(start->data());
-    }
-    const nb::gil_scoped_release release;
-    sum_rows(both, from, sides, of_sides<std::int16_t>(out), columns, threads);
 }
 
+// The memory of a contiguous array of integers of exactly this shape.
 template <class Integer, class AnyArray>
-auto* integers(const AnyArray& array, const char* name, const std::vector<std::size_t>& shape) {
-    require(is<Integer>(array), name, " is of another type");
-    require_shape(array, name, shape.size());
-    for (std::size_t i = 0; i < shape.size(); ++i) {
-        require(array.shape(i) == shape[i], name, " has ", array.shape(i), " in dimension ", i, ", must have ",
-                shape[i]);
-    }
+auto* integers_of_shape(const AnyArray& array, const char* name, const std::vector<std::size_t>& shape) {
+    require(has_type<Integer>(array), name, " is of another type");
+    require_exact_shape(array, name, shape);
     using Pointer = std::conditional_t<std::is_same_v<AnyArray, OutArray>, Integer*, const Integer*>;
     return static_cast<Pointer>(array.data());
 }
@@ -246,22 +264,30 @@ auto* integers(const AnyArray& array, const char* name, const std::vector<std::s
 template <class Input, class Weight>
 void integer_products_of(const Array& inputs, const Array& weight, const Array& bias, const OutArray& out) {
     const std::size_t samples = inputs.shape(0), depth = inputs.shape(1), outputs = weight.shape(0);
-    const auto* from = integers<Input>(inputs, "inputs", {samples, depth});
-    const auto* factors = integers<Weight>(weight, "weight", {outputs, depth});
-    const auto* start = integers<std::int32_t>(bias, "bias", {outputs});
-    auto* to = integers<std::int32_t>(out, "out", {samples, outputs});
+    const auto* from = integers_of_shape<Input>(inputs, "inputs", {samples, depth});
+    const auto* factors = integers_of_shape<Weight>(weight, "weight", {outputs, depth});
+    const auto* start = integers_of_shape<std::int32_t>(bias, "bias", {outputs});
+    auto* to = integers_of_shape<std::int32_t>(out, "out", {samples, outputs});
     const nb::gil_scoped_release release;
     add_products(from, samples, depth, factors, start, outputs, to);
 }
 
+template <class Input>
+void dispatch_weight_type(const Array& inputs, const Array& weight, const Array& bias, const OutArray& out) {
+    if (has_type<std::int8_t>(weight)) {
+        integer_products_of<Input, std::int8_t>(inputs, weight, bias, out);
+    } else {
+        integer_products_of<Input, std::int16_t>(inputs, weight, bias, out);
+    }
+}
+
 void integer_products(const Array& inputs, const Array& weight, const Array& bias, const OutArray& out) {
     require(inputs.ndim() == 2 && weight.ndim() == 2, "inputs and weight have 2 dimensions");
-    const bool wide = is<std::uint32_t>(inputs), bytes = is<std::int8_t>(weight);
-    const auto multiply = wide ? (bytes ? integer_products_of<std::uint32_t, std::int8_t>
-                                        : integer_products_of<std::uint32_t, std::int16_t>)
-                               : (bytes ? integer_products_of<std::uint16_t, std::int8_t>
-                                        : integer_products_of<std::uint16_t, std::int16_t>);
-    multiply(inputs, weight, bias, out);
+    if (has_type<std::uint32_t>(inputs)) {
+        dispatch_weight_type<std::uint32_t>(inputs, weight, bias, out);
+    } else {
+        dispatch_weight_type<std::uint16_t>(inputs, weight, bias, out);
+    }
 }
 
 }  // namespace
@@ -283,10 +309,10 @@ before in a game. A feature that is in no table counts nothing. Written: out [2,
         module, "StackForm",
         R"(What follows the first layer of a chess network, as data; see pool/tasks/chess/cpu/form.h.)")
         .def(
-            "__init__", &make, nb::arg("first"), nb::arg("largest_sum"), nb::arg("hidden"), nb::arg("largest_input"),
-            nb::arg("all_activations"), nb::arg("skips"), nb::arg("product_factor") = 1.0F,
+            "__init__", &make_form, nb::arg("first"), nb::arg("largest_sum"), nb::arg("hidden"),
+            nb::arg("largest_input"), nb::arg("all_activations"), nb::arg("skips"), nb::arg("product_factor") = 1.0F,
             nb::arg("product_one") = 0.0F, nb::arg("hidden_one") = 0.0F,
-            R"(first: "pairwise", "crelu" or "screlu". hidden: outputs, how many of them are active, "both", "crelu" or "screlu",
+            R"(first: "pairwise", "crelu" or "screlu". hidden: outputs, activation many of them are active, "both", "crelu" or "screlu",
 and what squares are multiplied with where there are both; of each hidden layer.)")
         .def("serves_first_layers", &serves_first_layers, nb::arg("l1"),
              R"(Whether first_layers_forward computes this form behind a table of so many columns.)")

@@ -3,62 +3,65 @@
 #include "base/vec.h"
 #include "tasks/chess/cpu/kernels.h"
 
-// From a row of the first layer's outputs to what the next layer reads, and back.
+// The activation of the first layer: from a row of its outputs to the inputs of the next layer, and backward.
 namespace sparsepool::chess {
 namespace {
 
-// Numbers that are cut to the multiples of 1 / one below.
+// Rounds numbers down to multiples of 1 / one.
 struct Grid {
-    static constexpr float kJustBelow = 3e-5F;  // steps: of fake_quantization.py
+    static constexpr float kTolerance =
+        3e-5F;  // in steps, as in fake_quantization.py: a number just below a step is it
 
     Vec one, step;
 
-    explicit Grid(float of) : one(Vec::all(of)), step(Vec::all(of > 0 ? 1.0F / of : 0.0F)) {}
+    explicit Grid(float steps_of_one)
+        : one(Vec::all(steps_of_one)), step(Vec::all(steps_of_one > 0 ? 1.0F / steps_of_one : 0.0F)) {}
 
-    Vec steps(Vec x) const { return (x * one + Vec::all(kJustBelow)).down(); }
+    // How many steps a number has, rounded down.
+    Vec steps(Vec x) const { return (x * one + Vec::all(kTolerance)).down(); }
 };
 
-// How outputs of the first layer are activated.
+// The constants of an activation of the first layer.
 template <FirstActivation kFirst>
-struct First {
+struct ActivationOf {
     Vec top, factor;
     Grid grid;
 
-    explicit First(const StackLayout& layout)
+    explicit ActivationOf(const StackLayout& layout)
         : top(Vec::all(layout.largest_sum)), factor(Vec::all(layout.product_factor)), grid(layout.product_one) {}
 
-    // Of clamped ones.
+    // The product of two clamped numbers.
     Vec product(Vec low, Vec high) const {
         if constexpr (kFirst == FirstActivation::kCutPairs) return grid.steps(low * high * factor) * grid.step;
         return low * high;
     }
 
-    // Of the gradient of what `product` returns, that of low * high.
-    Vec of_product(Vec grad) const { return kFirst == FirstActivation::kCutPairs ? grad * factor : grad; }
+    // The gradient of low * high, from the gradient of product(low, high).
+    Vec product_gradient(Vec grad) const { return kFirst == FirstActivation::kCutPairs ? grad * factor : grad; }
 };
 
-// What one place of a product, or of a square, makes of the gradient `grad` of its result.
-struct Factors {
+// The gradients of both factors of x.clipped(top) * y.clipped(top), from the gradient of the product.
+struct FactorGradients {
     Vec low, high;
 
-    Factors(Vec x, Vec y, Vec grad, Vec top)
+    FactorGradients(Vec x, Vec y, Vec grad, Vec top)
         : low((grad * y.clipped(top)).where_inside(x, top)), high((grad * x.clipped(top)).where_inside(y, top)) {}
 };
 
-Vec squared_clip(Vec x, Vec top) {
-    const Vec c = x.clipped(top);
-    return c * c;
+Vec clipped_square(Vec x, Vec top) {
+    const Vec clipped = x.clipped(top);
+    return clipped * clipped;
 }
 
-// Of `grad`, that of squared_clip(x).
-Vec grad_of_square(Vec x, Vec grad, Vec top) {
-    const Vec c = x.clipped(top);
-    return (grad * (c + c)).where_inside(x, top);
+// The gradient of x, from the gradient of clipped_square(x).
+Vec backward_clipped_square(Vec x, Vec grad, Vec top) {
+    const Vec clipped = x.clipped(top);
+    return (grad * (clipped + clipped)).where_inside(x, top);
 }
 
-// run(place, load, store) for all of `size` places, a register at a time; the last one may be filled in part.
+// Calls run(index, load, store) for each vector of `size` numbers. The last vector may have fewer numbers.
 template <class Run>
-void by_registers(std::size_t size, const Run& run) {
+void visit_vectors(std::size_t size, const Run& run) {
     const auto load = [](const float* from) { return Vec::load(from); };
     const auto store = [](Vec v, float* to) { v.store(to); };
     std::size_t c = 0;
@@ -71,47 +74,54 @@ void by_registers(std::size_t size, const Run& run) {
     }
 }
 
-// One side's inputs of the next layer; l1 / 2 of them if pairwise, else l1.
+// Computes the next layer's inputs of one side: l1 / 2 of them for products of pairs, else l1.
 template <FirstActivation kFirst>
-void activate_row(const float* row, std::size_t l1, const First<kFirst>& how, float* to) {
+void activate_row(const float* row, std::size_t l1, const ActivationOf<kFirst>& activation, float* to) {
     const std::size_t half = l1 / 2;
-    const Vec top = how.top;
-    by_registers(makes_pairs(kFirst) ? half : l1, [&](std::size_t c, auto load, auto store) {
+    const Vec top = activation.top;
+    visit_vectors(makes_pairs(kFirst) ? half : l1, [&](std::size_t c, auto load, auto store) {
         const Vec x = load(row + c);
         if constexpr (makes_pairs(kFirst)) {
-            store(how.product(x.clipped(top), load(row + half + c).clipped(top)), to + c);
+            store(activation.product(x.clipped(top), load(row + half + c).clipped(top)), to + c);
         } else if constexpr (kFirst == FirstActivation::kSquared) {
-            store(squared_clip(x, top), to + c);
+            store(clipped_square(x, top), to + c);
         } else {
             store(x.clipped(top), to + c);
         }
     });
 }
 
-// From their gradient to that of the row.
+// Computes the gradient of a row from that of the next layer's inputs.
 template <FirstActivation kFirst>
-void spread_row(const float* row, std::size_t l1, const First<kFirst>& how, const float* grad, float* to, bool stream) {
+void backward_row(const float* row, std::size_t l1, const ActivationOf<kFirst>& activation, const float* grad,
+                  float* to, bool stream) {
     const std::size_t half = l1 / 2;
-    const Vec top = how.top;
-    by_registers(makes_pairs(kFirst) ? half : l1, [&](std::size_t c, auto load, auto store) {
-        const auto write = [&](Vec v, float* place) { stream ? v.stream(place) : store(v, place); };
+    const Vec top = activation.top;
+    visit_vectors(makes_pairs(kFirst) ? half : l1, [&](std::size_t c, auto load, auto store) {
+        const auto write = [&](Vec v, float* out) {
+            if (stream) {
+                v.stream(out);
+            } else {
+                store(v, out);
+            }
+        };
         const Vec x = load(row + c);
         const Vec g = load(grad + c);
         if constexpr (makes_pairs(kFirst)) {
-            const Factors factors(x, load(row + half + c), how.of_product(g), top);
+            const FactorGradients factors(x, load(row + half + c), activation.product_gradient(g), top);
             write(factors.low, to + c);
             write(factors.high, to + half + c);
         } else if constexpr (kFirst == FirstActivation::kSquared) {
-            write(grad_of_square(x, g, top), to + c);
+            write(backward_clipped_square(x, g, top), to + c);
         } else {
             write(g.where_inside(x, top), to + c);
         }
     });
 }
 
-// run(a constant that is the activation)
+// Calls run(f), where f() returns the activation as a constant expression.
 template <class Run>
-void with_activation(FirstActivation first, const Run& run) {
+void dispatch_activation(FirstActivation first, const Run& run) {
     switch (first) {
         case FirstActivation::kPairwise: return run([] { return FirstActivation::kPairwise; });
         case FirstActivation::kCutPairs: return run([] { return FirstActivation::kCutPairs; });
@@ -120,31 +130,32 @@ void with_activation(FirstActivation first, const Run& run) {
     }
 }
 
-// Rows of inputs, own side first: [samples][stride]. Padded places are zero.
-void make_inputs(const StackLayout& layout, const StackBlock& block, float* inputs) {
+// Computes the next layer's inputs [samples][stride], own side first. Padding is zero.
+void activate_rows(const StackLayout& layout, const StackBlock& block, float* inputs) {
     const std::size_t side = layout.inputs / 2;
-    with_activation(layout.first, [&](auto first) {
-        const First<first()> how(layout);
+    dispatch_activation(layout.first, [&](auto first) {
+        const ActivationOf<first()> activation(layout);
         for (std::size_t i = 0; i < block.samples; ++i) {
             float* to = inputs + i * layout.stride;
-            activate_row(block.own + i * layout.l1, layout.l1, how, to);
-            activate_row(block.opponent + i * layout.l1, layout.l1, how, to + side);
+            activate_row(block.own + i * layout.l1, layout.l1, activation, to);
+            activate_row(block.opponent + i * layout.l1, layout.l1, activation, to + side);
             for (std::size_t c = layout.inputs; c < layout.padded; ++c) to[c] = 0.0F;
         }
     });
 }
 
-// The other way; rows may be streamed if their length allows it.
-void spread_inputs(const StackLayout& layout, const StackBlock& block, const float* grad_inputs, float* grad_own,
+// Computes the gradients of the first layer's outputs from those of the next layer's inputs. `stream`: stores bypass
+// the caches; the rows must be aligned.
+void backward_rows(const StackLayout& layout, const StackBlock& block, const float* grad_inputs, float* grad_own,
                    float* grad_opponent, bool stream) {
     const std::size_t side = layout.inputs / 2;
-    with_activation(layout.first, [&](auto first) {
-        const First<first()> how(layout);
+    dispatch_activation(layout.first, [&](auto first) {
+        const ActivationOf<first()> activation(layout);
         for (std::size_t i = 0; i < block.samples; ++i) {
             const std::size_t row = i * layout.l1;
             const float* grad = grad_inputs + i * layout.stride;
-            spread_row(block.own + row, layout.l1, how, grad, grad_own + row, stream);
-            spread_row(block.opponent + row, layout.l1, how, grad + side, grad_opponent + row, stream);
+            backward_row(block.own + row, layout.l1, activation, grad, grad_own + row, stream);
+            backward_row(block.opponent + row, layout.l1, activation, grad + side, grad_opponent + row, stream);
         }
     });
 }

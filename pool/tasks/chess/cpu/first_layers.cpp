@@ -13,26 +13,27 @@
 namespace sparsepool::chess {
 namespace {
 
-// Which bags of each chunk belong together.
+// Cuts each chunk of the plan in runs of bags of one bucket and side.
 struct Runs {
     std::vector<PlanRun> runs;
-    std::vector<std::uint32_t> first;  // of each chunk, and the end
+    std::vector<std::uint32_t> first;  // the first run of each chunk; the number of all runs last
 
     Runs(const PlanView& plan, const std::vector<std::size_t>& borders) {
         const std::size_t samples = borders.back();
         for (std::size_t c = 0; c < plan.num_chunks; ++c) {
             const PlanChunk& chunk = plan.chunks[c];
             first.push_back(static_cast<std::uint32_t>(runs.size()));
-            std::size_t end = 0;  // of the run at hand, as a bag
+            std::size_t end_bag = 0;  // the first bag after the current run's bucket and side
             for (std::uint32_t i = chunk.first_bag; i < chunk.last_bag; ++i) {
                 const std::uint32_t bag = plan.bags[i];
-                if (i == chunk.first_bag || bag >= end) {
-                    const bool opponent = bag >= samples;
-                    const std::size_t sample = opponent ? bag - samples : bag;
-                    const auto above = std::upper_bound(borders.begin(), borders.end(), sample);
-                    end = *above + (opponent ? samples : 0);
-                    const auto bucket = static_cast<std::uint32_t>(above - borders.begin() - 1);
-                    runs.push_back({i - chunk.first_bag, 0, bucket, opponent});
+                const bool begins_run = i == chunk.first_bag || bag >= end_bag;
+                if (begins_run) {
+                    const bool is_opponent = bag >= samples;
+                    const std::size_t sample = is_opponent ? bag - samples : bag;
+                    const auto border = std::upper_bound(borders.begin(), borders.end(), sample);
+                    end_bag = *border + (is_opponent ? samples : 0);
+                    const auto bucket = static_cast<std::uint32_t>(border - borders.begin() - 1);
+                    runs.push_back({i - chunk.first_bag, 0, bucket, is_opponent});
                 }
                 runs.back().last = i - chunk.first_bag + 1;
             }
@@ -44,7 +45,7 @@ struct Runs {
 void check(const SparsePlan& plan, const Stacks& stacks, const std::vector<std::size_t>& borders, ConstMatrix table,
            ConstMatrix activations, std::size_t threads) {
     check_threads(threads);
-    require(plan.worth(), "this plan is not worth its use, and empty");
+    require(plan.is_worthwhile(), "this plan is not worth its use, and empty");
     require(serves_first_layers(stacks.form, stacks.l1),
             "the first layers of this form and width can't be computed along a plan");
     require(table.rows == plan.num_features(), "the table has ", table.rows, " rows, but the plan was made for ",
@@ -56,9 +57,9 @@ void check(const SparsePlan& plan, const Stacks& stacks, const std::vector<std::
             activations.rows, ", ", activations.columns, "], must be [", plan.num_bags(), ", ", stacks.l1, "]");
 }
 
-// run(first slab, last slab, scratch)
+// Calls run(first slab, last slab, scratch memory) for each thread's share of the slabs.
 template <class Run>
-void by_slabs(const FirstLayers& layers, std::size_t threads, std::size_t scratch_size, const Run& run) {
+void run_by_slabs(const FirstLayers& layers, std::size_t threads, std::size_t scratch_size, const Run& run) {
     const std::size_t slabs = layers.slabs();
     const std::size_t parts = std::min(threads, slabs);
     const Floats scratch(parts * scratch_size);
@@ -67,7 +68,7 @@ void by_slabs(const FirstLayers& layers, std::size_t threads, std::size_t scratc
     });
 }
 
-// Rows of memory: bias, then what the slabs add.
+// Writes the dense layer's outputs to `memory`: the bias plus what each slab adds.
 void add_slabs(const FirstLayers& layers, const Stacks& stacks, const std::vector<std::size_t>& borders,
                Matrix memory) {
     const std::size_t dense = layers.dense();
@@ -99,11 +100,11 @@ void first_layers_forward(const SparsePlan& plan, ConstMatrix table, const float
     const StackLayout layout = layout_of(stacks.form, stacks.l1);
     const PlanView view = plan.view();
     const Runs runs(view, borders);
-    std::vector<Floats> all;
+    std::vector<Floats> buckets;
     std::vector<const float*> parameters;
     for (std::size_t b = 0; b < stacks.buckets; ++b) {
-        all.push_back(packed(stacks, layout, b));
-        parameters.push_back(all.back().data());
+        buckets.push_back(pack_bucket(stacks, layout, b));
+        parameters.push_back(buckets.back().data());
     }
     FirstLayers layers{};
     layers.layout = &layout;
@@ -119,11 +120,11 @@ void first_layers_forward(const SparsePlan& plan, ConstMatrix table, const float
     layers.bias = bias;
     const Floats partial(layers.slabs() * layers.samples * layers.dense());
     layers.partial = partial.data();
-    const auto& level = simd::kernels<StackKernels>();
+    const auto& kernels = simd::kernels<StackKernels>();
     const std::size_t scratch =
-        PlanView::kChunk * (PlanView::kSlab + kLanes + layers.dense()) + plan.most_rows() * PlanView::kSlab;
-    by_slabs(layers, threads, scratch, [&](std::size_t first, std::size_t last, float* place) {
-        level.first_forward(layers, first, last, place);
+        PlanView::kChunk * (PlanView::kSlab + kLanes + layers.dense()) + plan.max_slab_rows() * PlanView::kSlab;
+    run_by_slabs(layers, threads, scratch, [&](std::size_t first, std::size_t last, float* part_scratch) {
+        kernels.first_forward(layers, first, last, part_scratch);
     });
     add_slabs(layers, stacks, borders, memory);
     tails_forward(stacks, borders, memory, out, threads);
@@ -139,7 +140,8 @@ void first_layers_backward(const SparsePlan& plan, const Stacks& stacks, const s
     const StackLayout layout = layout_of(stacks.form, stacks.l1);
     const PlanView view = plan.view();
     const Runs runs(view, borders);
-    // Neither weights nor sums need another layout: they lie at place 0 of a bucket's, and no width is padded.
+    // Weights and sums of the model have the layout of the kernels: no width is padded, and they are a bucket's first
+    // ones.
     const std::size_t size = layout.hidden[0].outputs * layout.hidden[0].depth;
     std::vector<const float*> parameters;
     std::vector<float*> sums;
@@ -162,13 +164,13 @@ void first_layers_backward(const SparsePlan& plan, const Stacks& stacks, const s
     layers.column_sums = column_sums;
     layers.sums = sums.data();
     if (first_tile == 0) std::fill_n(column_sums, stacks.l1, 0.0F);
-    const auto& level = simd::kernels<StackKernels>();
+    const auto& kernels = simd::kernels<StackKernels>();
     const std::size_t block = FirstLayers::kBlock;
     const std::size_t parts = 2 * 2 * stacks.buckets * layers.dense() * PlanView::kSlab;  // of weights and sums
     const std::size_t scratch = PlanView::kChunk * (layers.dense() + 2 * block) + (1 + PlanView::kChunk) * block +
-                                parts + plan.most_rows() * PlanView::kSlab;
-    by_slabs(layers, threads, scratch, [&](std::size_t first, std::size_t last, float* place) {
-        level.first_backward(layers, first_tile, last_tile, first, last, place);
+                                parts + plan.max_slab_rows() * PlanView::kSlab;
+    run_by_slabs(layers, threads, scratch, [&](std::size_t first, std::size_t last, float* part_scratch) {
+        kernels.first_backward(layers, first_tile, last_tile, first, last, part_scratch);
     });
     crash_point("worker.table_written");
 }

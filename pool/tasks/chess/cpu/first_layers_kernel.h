@@ -5,17 +5,17 @@
 #include "tasks/chess/cpu/kernels.h"
 #include "tasks/chess/cpu/small_matrix.h"
 
-// The first layer's sums, their activation and the dense layer behind it in one pass over the plan, and back.
+// The first layer, its activation and the dense layer after it in one pass over the plan, forward and backward.
 //
-// Forward, what a chunk's bags enter the dense layer as stays in the second cache until its part of the layer's outputs
-// is made; memory sees the clamped outputs once, for backward. Backward, their gradient is made chunk by chunk where
-// the rows' sums read it.
+// Forward, the inputs of the dense layer stay in the second cache, chunk by chunk, until their part of its outputs is
+// computed. The clamped outputs of the first layer are written once, for backward. Backward, their gradient is computed
+// chunk by chunk, right before it is added to the gradients of the rows.
 namespace sparsepool::chess {
 namespace {
 
 constexpr std::size_t kPair = FirstLayers::kBlock;
 constexpr std::size_t kHalf = kPair / 2;
-constexpr std::size_t kPad = 16;  // rows of products don't fall into one cache set
+constexpr std::size_t kPad = 16;  // so that rows of products don't share a cache set
 constexpr std::size_t kProducts = PlanView::kSlab + kPad;
 
 // Blocks [first, first + blocks) of the table's columns.
@@ -31,7 +31,7 @@ struct PairSlab {
         if (blocks > FirstLayers::kBlocks) blocks = FirstLayers::kBlocks;
     }
 
-    // Table columns of a block's two halves, and the first input of the dense layer that it makes of one side.
+    // The first table column of each half of a block, and the first of its inputs of the dense layer, for one side.
     std::size_t low(std::size_t block) const { return (first + block) * kWidth; }
     std::size_t high(std::size_t block) const { return low(block) + (kPairs ? l1 / 2 : kHalf); }
     std::size_t input(std::size_t block) const { return (first + block) * kWidth; }
@@ -43,27 +43,27 @@ struct PairSlab {
         for (std::size_t r = 0; r < count; ++r) {
             const float* row = table + numbers[r] * l1;
             for (std::size_t b = 0; b < blocks; ++b) {
-                float* place = to + (b * stride + 1 + r) * kPair;
-                Columns<kHalf>::load(row + low(b)).store(place);
-                Columns<kHalf>::load(row + high(b)).store(place + kHalf);
+                float* copy = to + (b * stride + 1 + r) * kPair;
+                Columns<kHalf>::load(row + low(b)).store(copy);
+                Columns<kHalf>::load(row + high(b)).store(copy + kHalf);
             }
         }
     }
 };
 
-// Rows of the table that the next tile needs, fetched while this one's are added.
+// Prefetches rows of the table for the next tile, a few after each quad of this one.
 template <FirstActivation kFirst>
 struct NextPairs {
     const PairSlab<kFirst>& slab;
     const float* table;
     const std::uint32_t* rows;
-    std::size_t left;
-    std::size_t at_once = 1;
+    std::size_t remaining;
+    std::size_t per_quad = 1;
 
-    void spread_over(std::size_t quads) { at_once = quads == 0 ? left : left / quads + 1; }
+    void spread_over(std::size_t quads) { per_quad = quads == 0 ? remaining : remaining / quads + 1; }
 
     INLINED void fetch() {
-        for (std::size_t i = 0; i < at_once && left > 0; ++i, ++rows, --left) {
+        for (std::size_t i = 0; i < per_quad && remaining > 0; ++i, ++rows, --remaining) {
             const float* row = table + *rows * slab.l1;
             for (std::size_t b = 0; b < slab.blocks; ++b) {
                 __builtin_prefetch(row + slab.low(b), 0, 2);
@@ -73,16 +73,18 @@ struct NextPairs {
     }
 };
 
-// Memory that is read next, line by line.
+// Prefetches contiguous memory, a few cache lines after each quad.
 struct NextLines {
     const float* from;
-    std::size_t left;
-    std::size_t at_once = 1;
+    std::size_t remaining;
+    std::size_t per_quad = 1;
 
-    void spread_over(std::size_t quads) { at_once = quads == 0 ? left : left / quads + 1; }
+    void spread_over(std::size_t quads) { per_quad = quads == 0 ? remaining : remaining / quads + 1; }
 
     INLINED void fetch() {
-        for (std::size_t i = 0; i < at_once && left > 0; ++i, from += kLine, --left) __builtin_prefetch(from, 0, 2);
+        for (std::size_t i = 0; i < per_quad && remaining > 0; ++i, from += kLine, --remaining) {
+            __builtin_prefetch(from, 0, 2);
+        }
     }
 };
 
@@ -91,73 +93,76 @@ struct Lanes {
     static constexpr std::size_t kCount = kHalf / Vec::kWidth;
 };
 
-// A bag's clamped sums of one block, to be kept, and their products.
+// Clamps a bag's sums of one block, which are stored for backward, and computes their products: the inputs of the dense
+// layer.
 template <FirstActivation kFirst>
-void make_products(const Columns<kPair>& total, const First<kFirst>& how, float* kept, bool stream, float* products) {
+void forward_products(const Columns<kPair>& total, const ActivationOf<kFirst>& activation, float* clamped, bool stream,
+                      float* products) {
     UNROLL
     for (std::size_t v = 0; v < Lanes::kCount; ++v) {
-        const Vec low = total.v[v].clipped(how.top);
-        const Vec high = total.v[Lanes::kCount + v].clipped(how.top);
-        float* const place = kept + v * Vec::kWidth;
+        const Vec low = total.v[v].clipped(activation.top);
+        const Vec high = total.v[Lanes::kCount + v].clipped(activation.top);
+        float* const to = clamped + v * Vec::kWidth;
         if (stream) {
-            low.stream(place);
-            high.stream(place + kHalf);
+            low.stream(to);
+            high.stream(to + kHalf);
         } else {
-            low.store(place);
-            high.store(place + kHalf);
+            low.store(to);
+            high.store(to + kHalf);
         }
         float* const product = products + v * Vec::kWidth;
         if constexpr (makes_pairs(kFirst)) {
-            how.product(low, high).store(product);
+            activation.product(low, high).store(product);
         } else {
-            const bool squared = kFirst == FirstActivation::kSquared;
-            (squared ? low * low : low).store(product);
-            (squared ? high * high : high).store(product + kHalf);
+            constexpr bool kIsSquared = kFirst == FirstActivation::kSquared;
+            (kIsSquared ? low * low : low).store(product);
+            (kIsSquared ? high * high : high).store(product + kHalf);
         }
     }
 }
 
-// The products again, from what was kept.
+// Computes the products once more, from the clamped sums.
 template <FirstActivation kFirst>
-void remake_products(const float* kept, const First<kFirst>& how, float* products) {
+void recompute_products(const float* clamped, const ActivationOf<kFirst>& activation, float* products) {
     UNROLL
     for (std::size_t v = 0; v < Lanes::kCount; ++v) {
         const std::size_t c = v * Vec::kWidth;
-        const Vec low = Vec::load(kept + c);
-        const Vec high = Vec::load(kept + kHalf + c);
+        const Vec low = Vec::load(clamped + c);
+        const Vec high = Vec::load(clamped + kHalf + c);
         if constexpr (makes_pairs(kFirst)) {
-            how.product(low, high).store(products + c);
+            activation.product(low, high).store(products + c);
         } else {
-            const bool squared = kFirst == FirstActivation::kSquared;
-            (squared ? low * low : low).store(products + c);
-            (squared ? high * high : high).store(products + kHalf + c);
+            constexpr bool kIsSquared = kFirst == FirstActivation::kSquared;
+            (kIsSquared ? low * low : low).store(products + c);
+            (kIsSquared ? high * high : high).store(products + kHalf + c);
         }
     }
 }
 
-// From the gradient of a bag's products to that of its sums.
+// Computes the gradient of a bag's sums from that of its products.
 template <FirstActivation kFirst>
-void spread_products(const float* kept, const float* grad, const First<kFirst>& how, float* to) {
-    const Vec top = how.top;
+void backward_products(const float* clamped, const float* grad, const ActivationOf<kFirst>& activation, float* to) {
+    const Vec top = activation.top;
     UNROLL
     for (std::size_t v = 0; v < Lanes::kCount; ++v) {
         const std::size_t c = v * Vec::kWidth;
-        const Vec low = Vec::load(kept + c);
-        const Vec high = Vec::load(kept + kHalf + c);
-        const Vec g = how.of_product(Vec::load(grad + c));
+        const Vec low = Vec::load(clamped + c);
+        const Vec high = Vec::load(clamped + kHalf + c);
+        const Vec g = activation.product_gradient(Vec::load(grad + c));
         if constexpr (makes_pairs(kFirst)) {
             (g * high).where_inside(low, top).store(to + c);
             (g * low).where_inside(high, top).store(to + kHalf + c);
         } else {
-            const Vec other = Vec::load(grad + kHalf + c);
-            const bool squared = kFirst == FirstActivation::kSquared;
-            (squared ? g * (low + low) : g).where_inside(low, top).store(to + c);
-            (squared ? other * (high + high) : other).where_inside(high, top).store(to + kHalf + c);
+            const Vec high_grad = Vec::load(grad + kHalf + c);
+            constexpr bool kIsSquared = kFirst == FirstActivation::kSquared;
+            (kIsSquared ? g * (low + low) : g).where_inside(low, top).store(to + c);
+            (kIsSquared ? high_grad * (high + high) : high_grad).where_inside(high, top).store(to + kHalf + c);
         }
     }
 }
 
-float* kept_of(const FirstLayers& layers, std::size_t block, const PlanChunk& chunk) {
+// The clamped sums of a chunk's bags in one block.
+float* activations_of(const FirstLayers& layers, std::size_t block, const PlanChunk& chunk) {
     return layers.activations + (block * 2 * layers.samples + chunk.first_bag) * kPair;
 }
 
@@ -165,15 +170,15 @@ std::size_t sample_of(const FirstLayers& layers, std::uint32_t bag) {
     return bag < layers.samples ? bag : bag - layers.samples;
 }
 
-// What the products of a chunk add to the dense layer's outputs.
+// Adds to the dense layer's outputs what the products of a chunk contribute.
 template <FirstActivation kFirst>
 void forward_dense(const FirstLayers& layers, const PairSlab<kFirst>& slab, std::size_t chunk, const float* products,
                    float* outputs, float* partial) {
-    const LayerPlace& dense = layers.layout->hidden[0];
+    const LayerLayout& dense = layers.layout->hidden[0];
     const std::uint32_t* bags = layers.plan->bags + layers.plan->chunks[chunk].first_bag;
     for (std::size_t r = layers.first_run[chunk]; r < layers.first_run[chunk + 1]; ++r) {
         const PlanRun& run = layers.runs[r];
-        const std::size_t input = slab.input(0) + (run.opponent ? layers.layout->inputs / 2 : 0);
+        const std::size_t input = slab.input(0) + (run.is_opponent ? layers.layout->inputs / 2 : 0);
         multiply({products + run.first * kProducts, kProducts}, run.last - run.first, slab.blocks * slab.kWidth,
                  {layers.parameters[run.bucket] + dense.transposed + input * dense.outputs, dense.outputs},
                  dense.outputs, nullptr, outputs, dense.outputs);
@@ -191,13 +196,13 @@ template <FirstActivation kFirst>
 void forward_tile(const FirstLayers& layers, const PairSlab<kFirst>& slab, const PlanTile& tile, NextPairs<kFirst> next,
                   float* partial, float* scratch) {
     const PlanView& plan = *layers.plan;
-    const First<kFirst> how(*layers.layout);
+    const ActivationOf<kFirst> activation(*layers.layout);
     float* products = scratch;
     float* outputs = products + PlanView::kChunk * kProducts;
     float* copies = outputs + PlanView::kChunk * layers.dense();
     const std::size_t stride = tile.slab_rows();
     slab.gather(layers.table, plan.rows + tile.first_row, tile.rows, stride, copies);
-    for (std::size_t b = 0; b < slab.blocks; ++b) make_sums<kPair>(plan, tile, copies + b * stride * kPair);
+    for (std::size_t b = 0; b < slab.blocks; ++b) compute_group_sums<kPair>(plan, tile, copies + b * stride * kPair);
     next.spread_over((plan.chunks[tile.last_chunk - 1].last_bag_quad - plan.chunks[tile.first_chunk].first_bag_quad) *
                      slab.blocks);
     for (std::size_t c = tile.first_chunk; c < tile.last_chunk; ++c) {
@@ -209,14 +214,14 @@ void forward_tile(const FirstLayers& layers, const PairSlab<kFirst>& slab, const
                 bias.v[v] = Vec::load(layers.bias + slab.low(b) + v * Vec::kWidth);
                 bias.v[Lanes::kCount + v] = Vec::load(layers.bias + slab.high(b) + v * Vec::kWidth);
             }
-            float* kept = kept_of(layers, slab.first + b, chunk);
+            float* clamped = activations_of(layers, slab.first + b, chunk);
             const auto start = [&](std::size_t) { return bias; };
-            const auto done = [&](std::size_t bag, const Columns<kPair>& total) {
-                make_products(total, how, kept + bag * kPair, layers.stream,
-                              products + bag * kProducts + b * slab.kWidth);
+            const auto finish = [&](std::size_t bag, const Columns<kPair>& total) {
+                forward_products(total, activation, clamped + bag * kPair, layers.stream,
+                                 products + bag * kProducts + b * slab.kWidth);
             };
             sum_quads<kPair>(copies + b * stride * kPair, plan.bag_terms, plan.bag_quads + chunk.first_bag_quad,
-                             chunk.last_bag_quad - chunk.first_bag_quad, next, start, done);
+                             chunk.last_bag_quad - chunk.first_bag_quad, next, start, finish);
         }
         forward_dense(layers, slab, c, products, outputs, partial);
     }
@@ -229,41 +234,43 @@ void forward_slab(const FirstLayers& layers, std::size_t number, std::size_t las
     const std::size_t size = layers.samples * layers.dense();
     float* partial = layers.partial + number * size;
     for (std::size_t i = 0; i < size; ++i) partial[i] = 0.0F;
-    const bool last_one = number + 1 == last_slab;
-    const PairSlab<kFirst> following(layers, last_one ? number : number + 1);
+    const bool is_last_slab = number + 1 == last_slab;
+    const PairSlab<kFirst> next_slab(layers, is_last_slab ? number : number + 1);
     for (std::size_t t = 0; t < plan.num_tiles; ++t) {
-        const bool last = t + 1 == plan.num_tiles;
-        const PlanTile& tile = plan.tiles[last ? 0 : t + 1];
-        const NextPairs<kFirst> next{last ? following : slab, layers.table, plan.rows + tile.first_row,
-                                     last && last_one ? 0 : tile.rows};
+        const bool is_last_tile = t + 1 == plan.num_tiles;
+        const PlanTile& next_tile = plan.tiles[is_last_tile ? 0 : t + 1];
+        const std::size_t next_rows = is_last_tile && is_last_slab ? 0 : next_tile.rows;
+        const NextPairs<kFirst> next{is_last_tile ? next_slab : slab, layers.table, plan.rows + next_tile.first_row,
+                                     next_rows};
         forward_tile(layers, slab, plan.tiles[t], next, partial, scratch);
     }
 }
 
-// The dense layer's weights of a slab's inputs and their sums, side by side: in the layer itself rows are so far apart
-// that they fall into one cache set. By side, bucket and output.
+// Contiguous copies of the dense layer's weights for the inputs of a slab, and of their sums: rows by side, bucket and
+// output. In the layer itself these rows are so far apart that they share a cache set.
 template <FirstActivation kFirst>
-struct DensePart {
+struct DenseSlab {
     static constexpr std::size_t kRow = FirstLayers::kBlocks * PairSlab<kFirst>::kWidth;
 
     float* weights;
     float* sums;
 
     static std::size_t size(const FirstLayers& layers) { return 2 * layers.buckets * layers.dense() * kRow; }
-    static std::size_t place(const FirstLayers& layers, std::size_t bucket, bool opponent) {
-        return ((opponent ? layers.buckets : 0) + bucket) * layers.dense() * kRow;
+    // Where the rows of a bucket and side begin.
+    static std::size_t offset(const FirstLayers& layers, std::size_t bucket, bool is_opponent) {
+        return ((is_opponent ? layers.buckets : 0) + bucket) * layers.dense() * kRow;
     }
 
-    // visit(row of the layer's weights, row of its sums, place here)
+    // Calls visit(row of the layer's weights, row of its sums, offset of the copies) for all rows.
     template <class Visit>
-    static void each_row(const FirstLayers& layers, const PairSlab<kFirst>& slab, const Visit& visit) {
-        const LayerPlace& dense = layers.layout->hidden[0];
+    static void visit_rows(const FirstLayers& layers, const PairSlab<kFirst>& slab, const Visit& visit) {
+        const LayerLayout& dense = layers.layout->hidden[0];
         for (std::size_t side = 0; side < 2; ++side) {
             const std::size_t input = slab.input(0) + side * layers.layout->inputs / 2;
             for (std::size_t b = 0; b < layers.buckets; ++b) {
                 for (std::size_t o = 0; o < dense.outputs; ++o) {
                     const std::size_t from = dense.weight + o * dense.depth + input;
-                    visit(layers.parameters[b] + from, layers.sums[b] + from, place(layers, b, side == 1) + o * kRow);
+                    visit(layers.parameters[b] + from, layers.sums[b] + from, offset(layers, b, side == 1) + o * kRow);
                 }
             }
         }
@@ -271,7 +278,7 @@ struct DensePart {
 
     void load(const FirstLayers& layers, const PairSlab<kFirst>& slab) const {
         const std::size_t width = slab.blocks * slab.kWidth;
-        each_row(layers, slab, [&](const float* weight, const float* sum, std::size_t to) {
+        visit_rows(layers, slab, [&](const float* weight, const float* sum, std::size_t to) {
             for (std::size_t c = 0; c < width; c += Vec::kWidth) {
                 Vec::load(weight + c).store(weights + to + c);
                 Vec::load(sum + c).store(sums + to + c);
@@ -281,38 +288,38 @@ struct DensePart {
 
     void store(const FirstLayers& layers, const PairSlab<kFirst>& slab) const {
         const std::size_t width = slab.blocks * slab.kWidth;
-        each_row(layers, slab, [&](const float*, float* sum, std::size_t from) {
+        visit_rows(layers, slab, [&](const float*, float* sum, std::size_t from) {
             for (std::size_t c = 0; c < width; c += Vec::kWidth) Vec::load(sums + from + c).store(sum + c);
         });
     }
 };
 
-// The gradient of one block's sums of a chunk's bags, in rows 1 .. of `gradients`; and what the block adds to the dense
-// layer's sums. grad_outputs: rows of the chunk.
+// Backward through the dense layer, for one block and chunk. Writes the gradient of the bags' sums to rows 1, 2, ... of
+// `gradients`, and adds to the gradient of the layer's weights. grad_outputs: the rows of the chunk.
 template <FirstActivation kFirst>
-void backward_dense(const FirstLayers& layers, const PairSlab<kFirst>& slab, const DensePart<kFirst>& part,
-                    std::size_t block, std::size_t chunk, const float* grad_outputs, float* products,
+void backward_dense(const FirstLayers& layers, const PairSlab<kFirst>& slab, const DenseSlab<kFirst>& copies,
+                    std::size_t block, std::size_t chunk_index, const float* grad_outputs, float* products,
                     float* grad_products, float* gradients) {
     constexpr std::size_t kWidth = PairSlab<kFirst>::kWidth;
-    const LayerPlace& dense = layers.layout->hidden[0];
-    const PlanChunk& place = layers.plan->chunks[chunk];
-    const float* kept = kept_of(layers, slab.first + block, place);
-    const First<kFirst> how(*layers.layout);
-    const std::size_t bags = place.last_bag - place.first_bag;
-    for (std::size_t i = 0; i < bags; ++i) remake_products(kept + i * kPair, how, products + i * kWidth);
-    for (std::size_t r = layers.first_run[chunk]; r < layers.first_run[chunk + 1]; ++r) {
+    const LayerLayout& dense = layers.layout->hidden[0];
+    const PlanChunk& chunk = layers.plan->chunks[chunk_index];
+    const float* clamped = activations_of(layers, slab.first + block, chunk);
+    const ActivationOf<kFirst> activation(*layers.layout);
+    const std::size_t bags = chunk.last_bag - chunk.first_bag;
+    for (std::size_t i = 0; i < bags; ++i) recompute_products(clamped + i * kPair, activation, products + i * kWidth);
+    for (std::size_t r = layers.first_run[chunk_index]; r < layers.first_run[chunk_index + 1]; ++r) {
         const PlanRun& run = layers.runs[r];
         const std::size_t size = run.last - run.first;
-        const std::size_t at = part.place(layers, run.bucket, run.opponent) + block * kWidth;
+        const std::size_t offset = copies.offset(layers, run.bucket, run.is_opponent) + block * kWidth;
         const Strided grad{grad_outputs + run.first * dense.outputs, dense.outputs};
-        multiply(grad, size, dense.outputs, {part.weights + at, part.kRow}, kWidth, nullptr,
+        multiply(grad, size, dense.outputs, {copies.weights + offset, copies.kRow}, kWidth, nullptr,
                  grad_products + run.first * kWidth, kWidth);
-        accumulate(grad, {products + run.first * kWidth, kWidth}, size, dense.outputs, kWidth, part.sums + at,
-                   part.kRow);
+        accumulate(grad, {products + run.first * kWidth, kWidth}, size, dense.outputs, kWidth, copies.sums + offset,
+                   copies.kRow);
     }
     Columns<kPair>::zero().store(gradients);
     for (std::size_t i = 0; i < bags; ++i) {
-        spread_products(kept + i * kPair, grad_products + i * kWidth, how, gradients + (1 + i) * kPair);
+        backward_products(clamped + i * kPair, grad_products + i * kWidth, activation, gradients + (1 + i) * kPair);
     }
 }
 
@@ -322,21 +329,21 @@ void write_rows(const FirstLayers& layers, const PairSlab<kFirst>& slab, const P
     const std::size_t stride = tile.slab_rows();
     for (std::size_t r = 0; r < tile.rows; ++r) {
         float* row = layers.grad_table + plan.rows[tile.first_row + r] * slab.l1;
-        const bool again = plan.seen[tile.first_row + r] != 0;
+        const bool has_earlier_sum = plan.seen[tile.first_row + r] != 0;
         for (std::size_t b = 0; b < slab.blocks; ++b) {
             const float* total = totals + (b * stride + 1 + r) * kPair;
             for (std::size_t half = 0; half < 2; ++half) {
                 float* to = row + (half == 0 ? slab.low(b) : slab.high(b));
                 Columns<kHalf> sum = Columns<kHalf>::load(total + half * kHalf);
-                if (again) sum.add(to);
-                sum.store(to, kHalf, layers.stream && !again);
+                if (has_earlier_sum) sum.add(to);
+                sum.store(to, kHalf, layers.stream && !has_earlier_sum);
             }
         }
     }
 }
 
 template <FirstActivation kFirst>
-void backward_tile(const FirstLayers& layers, const PairSlab<kFirst>& slab, const DensePart<kFirst>& part,
+void backward_tile(const FirstLayers& layers, const PairSlab<kFirst>& slab, const DenseSlab<kFirst>& copies,
                    const PlanTile& tile, float* scratch) {
     const PlanView& plan = *layers.plan;
     const std::size_t dense = layers.dense();
@@ -358,7 +365,7 @@ void backward_tile(const FirstLayers& layers, const PairSlab<kFirst>& slab, cons
             }
         }
         for (std::size_t b = 0; b < slab.blocks; ++b) {
-            backward_dense(layers, slab, part, b, c, grad_outputs, products, grad_products, gradients);
+            backward_dense(layers, slab, copies, b, c, grad_outputs, products, grad_products, gradients);
             float sums[kPair];
             Columns<kPair>::zero().store(sums);
             add_columns<kPair>(gradients + kPair, bags, sums, kPair);
@@ -366,25 +373,27 @@ void backward_tile(const FirstLayers& layers, const PairSlab<kFirst>& slab, cons
                 layers.column_sums[slab.low(b) + i] += sums[i];
                 layers.column_sums[slab.high(b) + i] += sums[kHalf + i];
             }
-            const bool last = b + 1 == slab.blocks;
-            const bool none = last && c + 1 == plan.num_chunks;
-            const PlanChunk& following = plan.chunks[last && !none ? c + 1 : c];
-            NextLines next{kept_of(layers, slab.first + (last ? 0 : b + 1), following),
-                           none ? 0 : (following.last_bag - following.first_bag) * kPair / kLine};
+            // Prefetches the clamped sums of the next block, which may be the first block of the next chunk.
+            const bool is_last_block = b + 1 == slab.blocks;
+            const bool is_end = is_last_block && c + 1 == plan.num_chunks;
+            const PlanChunk& next_chunk = plan.chunks[is_last_block && !is_end ? c + 1 : c];
+            const std::size_t next_lines = (next_chunk.last_bag - next_chunk.first_bag) * kPair / kLine;
+            NextLines next{activations_of(layers, slab.first + (is_last_block ? 0 : b + 1), next_chunk),
+                           is_end ? 0 : next_lines};
             next.spread_over(quads);
             float* block = totals + b * stride * kPair;
             const auto start = [&](std::size_t row) { return Columns<kPair>::load(block + row * kPair); };
-            const auto done = [&](std::size_t row, const Columns<kPair>& total) { total.store(block + row * kPair); };
+            const auto finish = [&](std::size_t row, const Columns<kPair>& total) { total.store(block + row * kPair); };
             sum_quads<kPair>(gradients, plan.row_terms, plan.row_quads + chunk.first_row_quad, quads, next, start,
-                             done);
+                             finish);
         }
     }
-    for (std::size_t b = 0; b < slab.blocks; ++b) spread_sums<kPair>(plan, tile, totals + b * stride * kPair);
+    for (std::size_t b = 0; b < slab.blocks; ++b) distribute_group_sums<kPair>(plan, tile, totals + b * stride * kPair);
     write_rows(layers, slab, tile, totals);
 }
 
 void first_forward(const FirstLayers& layers, std::size_t first_slab, std::size_t last_slab, float* scratch) {
-    with_activation(layers.layout->first, [&](auto first) {
+    dispatch_activation(layers.layout->first, [&](auto first) {
         for (std::size_t s = first_slab; s < last_slab; ++s) forward_slab<first()>(layers, s, last_slab, scratch);
     });
     fence();
@@ -392,16 +401,16 @@ void first_forward(const FirstLayers& layers, std::size_t first_slab, std::size_
 
 void first_backward(const FirstLayers& layers, std::size_t first_tile, std::size_t last_tile, std::size_t first_slab,
                     std::size_t last_slab, float* scratch) {
-    with_activation(layers.layout->first, [&](auto first) {
+    dispatch_activation(layers.layout->first, [&](auto first) {
         for (std::size_t s = first_slab; s < last_slab; ++s) {
             const PairSlab<first()> slab(layers, s);
-            using Part = DensePart<first()>;
-            const Part part{scratch, scratch + Part::size(layers)};
-            part.load(layers, slab);
+            using Copies = DenseSlab<first()>;
+            const Copies copies{scratch, scratch + Copies::size(layers)};
+            copies.load(layers, slab);
             for (std::size_t t = first_tile; t < last_tile; ++t) {
-                backward_tile(layers, slab, part, layers.plan->tiles[t], scratch + 2 * Part::size(layers));
+                backward_tile(layers, slab, copies, layers.plan->tiles[t], scratch + 2 * Copies::size(layers));
             }
-            part.store(layers, slab);
+            copies.store(layers, slab);
         }
     });
     fence();

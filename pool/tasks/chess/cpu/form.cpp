@@ -8,14 +8,14 @@ std::size_t StackForm::inputs(std::size_t layer, std::size_t l1) const {
     if (layer == 0) return makes_pairs(first) ? l1 / 2 * 2 : 2 * l1;
     if (layer < hidden.size() || !all_activations) return hidden[layer - 1].activations();
     std::size_t sum = 0;
-    for (const HiddenLayer& each : hidden) sum += each.activations();
+    for (const HiddenLayer& hidden_layer : hidden) sum += hidden_layer.activations();
     return sum;
 }
 
 void check_form(const StackForm& form) {
     const std::size_t layers = form.hidden.size();
-    require(layers <= StackForm::kMostHidden, "hidden has ", layers, " layers, must have at most ",
-            StackForm::kMostHidden);
+    require(layers <= StackForm::kMaxHidden, "hidden has ", layers, " layers, must have at most ",
+            StackForm::kMaxHidden);
     require(form.largest_sum > 0 && form.largest_input > 0, "largest_sum and largest_input must be above 0");
     for (const HiddenLayer& layer : form.hidden) {
         require(layer.outputs > 0 && layer.active > 0 && layer.active <= layer.outputs, "a hidden layer has ",

@@ -7,29 +7,31 @@
 // What follows the first layer of a network with two perspectives, as data: which activations, which small layers.
 namespace sparsepool::chess {
 
-// What a row a of the first layer's outputs enters the next layer as, where c(a) is a clamped to 0 .. largest_sum:
-// c of the first half times c of the second, element by element; c; or c squared. kCutPairs: of products that are cut.
+// The activation of a row of the first layer's outputs, which are clamped to 0 .. largest_sum. kPairwise: the first
+// half times the second half, element by element; kCutPairs: the same, rounded down to a grid; kClipped: the clamped
+// outputs; kSquared: their squares.
 enum class FirstActivation : std::uint8_t { kPairwise, kCutPairs, kClipped, kSquared };
 
 constexpr bool makes_pairs(FirstActivation first) {
     return first == FirstActivation::kPairwise || first == FirstActivation::kCutPairs;
 }
 
-// The same of a hidden layer's outputs y, with largest_input: c; c squared; or c of factor * y^2, then c of y.
+// The activation of a hidden layer's outputs y, where c clamps to 0 .. largest_input. kClipped: c(y); kSquared: c(y)^2;
+// kBoth: c(factor * y^2), then c(y).
 enum class HiddenActivation : std::uint8_t { kClipped, kSquared, kBoth };
 
 struct HiddenLayer {
     std::size_t outputs;
-    std::size_t active;  // the first so many have activations
+    std::size_t active;  // how many outputs have activations: the first ones
     HiddenActivation activation;
     float factor;
 
     std::size_t activations() const { return (activation == HiddenActivation::kBoth ? 2 : 1) * active; }
 };
 
-// Behind the hidden layers comes one with a single output.
+// The layers after the first one: hidden layers, then a layer with one output.
 struct StackForm {
-    static constexpr std::size_t kMostHidden = 8;
+    static constexpr std::size_t kMaxHidden = 8;
 
     FirstActivation first;
     float largest_sum;
@@ -47,7 +49,7 @@ struct StackForm {
     std::size_t inputs(std::size_t layer, std::size_t l1) const;
 };
 
-// std::invalid_argument says what can't be.
+// Throws std::invalid_argument if the form is impossible.
 void check_form(const StackForm& form);
 
 }  // namespace sparsepool::chess

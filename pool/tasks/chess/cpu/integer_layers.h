@@ -17,7 +17,7 @@ struct IntegerTable {
     std::size_t first, rows;
 };
 
-// Several of them, of which each feature is in one at most; a feature that is in none counts nothing.
+// Several tables. Each feature is in one of them at most; a feature that is in none adds nothing.
 struct IntegerTables {
     std::vector<IntegerTable<std::int8_t>> narrow;
     std::vector<IntegerTable<std::int16_t>> wide;
@@ -29,9 +29,9 @@ struct SideBags {
     Offsets offsets;
 };
 
-// out[side][i] = start + rows of the side's features of position i, modulo 2^16; start is null for zeros. Where
-// positions follow each other, as in a game, the sums are made of those of the position before: the side that saw it as
-// the opponent is to move now, and few of its features have changed. Integers that wrap are the same in any order.
+// out[side][i] = start + rows of the side's features of position i, modulo 2^16. `start` null stands for zeros. Fastest
+// where positions follow each other as in a game: the side that was the opponent is to move now, and few of its
+// features have changed. Integers that wrap give the same sum in any order.
 void sum_rows(const IntegerTables& tables, const std::int16_t* start, const std::array<SideBags, 2>& sides,
               std::array<std::int16_t*, 2> out, std::size_t columns, std::size_t threads);
 

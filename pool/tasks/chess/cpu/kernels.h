@@ -11,32 +11,32 @@ namespace sparsepool::chess {
 
 inline constexpr std::size_t kLanes = 16;  // widths are padded to multiples of it
 
-// Where one hidden layer's numbers lie. Padded places of weights are zero, and so stay those of sums.
-struct LayerPlace {
+// Where the numbers of a hidden layer lie. Padding of weights is zero, so that of their sums stays zero.
+struct LayerLayout {
     HiddenActivation activation;
     std::size_t active;
     float factor;
     std::size_t outputs;      // padded
     std::size_t depth;        // inputs, padded
-    std::size_t input;        // its inputs in a row of activations; of no meaning for the first layer
-    std::size_t output;       // its outputs in a row of outputs
-    std::size_t activations;  // its activations in a row of them; of two kinds, the second `outputs` places behind
+    std::size_t input;        // offset of its inputs in a row of activations; unused for the first layer
+    std::size_t output;       // offset of its outputs in a row of outputs
+    std::size_t activations;  // offset of its activations in a row; a second kind follows `outputs` numbers later
     std::size_t weight;       // [outputs][depth] in a bucket's parameters
     std::size_t bias;         // [outputs]
     std::size_t transposed;   // [depth][outputs]; of weights, not of their gradients
 };
 
-// Where everything lies for one form and width. Numbers are floats.
+// The layout of all memory for one form and width. Sizes and offsets are in floats.
 struct StackLayout {
     FirstActivation first;
     float largest_sum, largest_input;
     float product_factor, product_one, hidden_one;  // as in StackForm
     std::size_t l1;                                 // columns of the first layer's outputs
-    std::size_t inputs;                             // that the next layer has
-    std::size_t padded;                             // the same
-    std::size_t stride;  // of their rows in scratch: padded + 16, so that they don't fall into one cache set
-    std::size_t layers;  // hidden ones
-    LayerPlace hidden[StackForm::kMostHidden];
+    std::size_t inputs;                             // of the next layer
+    std::size_t padded;                             // the same, padded
+    std::size_t stride;  // of rows of inputs in scratch: padded + 16, so that they don't share a cache set
+    std::size_t layers;  // hidden layers
+    LayerLayout hidden[StackForm::kMaxHidden];
     std::size_t outputs;                 // a row of all hidden layers' outputs
     std::size_t activations;             // a row of all their activations
     std::size_t last_input, last_depth;  // what the last layer reads of it; of its inputs if no layer is hidden
@@ -59,15 +59,16 @@ struct StackBlock {
     float* scratch;  // layout.scratch() floats, 64-byte aligned
 };
 
-// Bags first .. last of a chunk of the plan, by place in it: the samples of one bucket, seen from one side.
+// Consecutive bags first .. last - 1 of a chunk of the plan: samples of one bucket, seen from one side.
 struct PlanRun {
     std::uint32_t first, last;
     std::uint32_t bucket;
-    bool opponent;
+    bool is_opponent;
 };
 
-// The first layer and the dense layer behind it, along the plan of a batch (first_layers.h). A block is 32 columns of
-// the table: 16 of the first half and their 16 partners if pairwise, else 32 in a row; a slab is up to 4 blocks.
+// The first layer and the dense layer after it, along the plan of a batch (first_layers.h). A block is 32 columns of
+// the table: 16 columns of the first half and their 16 partners for products of pairs, else 32 neighbours. A slab is up
+// to 4 blocks.
 struct FirstLayers {
     static constexpr std::size_t kBlock = 32;  // columns
     static constexpr std::size_t kBlocks = PlanView::kSlab / kBlock;
@@ -80,7 +81,7 @@ struct FirstLayers {
     std::size_t buckets;
     const float* const* parameters;  // by bucket
     float* activations;  // [l1 / 32][2 * samples][32], by place in the plan: clamped outputs of the first layer
-    bool stream;         // stores of activations and of grad_table leave the caches alone
+    bool stream;         // stores of activations and of grad_table bypass the caches
 
     // Forward.
     const float* table;  // [rows][l1]
@@ -107,13 +108,13 @@ struct StackKernels {
     void (*stack_backward)(const StackLayout& layout, const float* parameters, const StackBlock& block,
                            const float* grad, float* sums, float* grad_own, float* grad_opponent, bool stream);
 
-    // The same in two parts: what the layers behind the first dense one do, whose outputs are in block.outputs; and
-    // backward to the gradient of these, [samples][outputs]. Own and opponent are not used.
+    // The same for the layers after the first dense one, whose outputs are in block.outputs. Backward writes the
+    // gradient of these, [samples][outputs]. block.own and block.opponent are not used.
     void (*tail_forward)(const StackLayout& layout, const float* parameters, const StackBlock& block, float* out);
     void (*tail_backward)(const StackLayout& layout, const float* parameters, const StackBlock& block,
                           const float* grad, float* sums, float* grad_outputs);
 
-    // And what comes before them: slabs [first, last); backward only of some tiles.
+    // The first layer and the first dense one, for slabs [first, last). Backward for some tiles only.
     void (*first_forward)(const FirstLayers& layers, std::size_t first_slab, std::size_t last_slab, float* scratch);
     void (*first_backward)(const FirstLayers& layers, std::size_t first_tile, std::size_t last_tile,
                            std::size_t first_slab, std::size_t last_slab, float* scratch);

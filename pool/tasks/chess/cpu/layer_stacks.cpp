@@ -13,27 +13,28 @@
 namespace sparsepool::chess {
 namespace {
 
-constexpr std::size_t kPiece = 1024;  // samples that one partial sum covers; part of the result's bits
+constexpr std::size_t kPieceSamples = 1024;  // samples that one partial sum covers; part of the result's bits
 
 struct Piece {
     std::size_t bucket, first, last;
 };
 
-std::vector<Piece> pieces_of(const std::vector<std::size_t>& borders) {
+std::vector<Piece> cut_pieces(const std::vector<std::size_t>& borders) {
     std::vector<Piece> pieces;
     for (std::size_t b = 0; b + 1 < borders.size(); ++b) {
-        for (std::size_t first = borders[b]; first < borders[b + 1]; first += kPiece) {
-            pieces.push_back({b, first, std::min(borders[b + 1], first + kPiece)});
+        for (std::size_t first = borders[b]; first < borders[b + 1]; first += kPieceSamples) {
+            pieces.push_back({b, first, std::min(borders[b + 1], first + kPieceSamples)});
         }
     }
     return pieces;
 }
 
-// Of the buckets that have samples; the others' are empty.
-std::vector<Floats> pack(const Stacks& stacks, const StackLayout& layout, const std::vector<std::size_t>& borders) {
+// The packed parameters of all buckets; empty for buckets without samples.
+std::vector<Floats> pack_buckets(const Stacks& stacks, const StackLayout& layout,
+                                 const std::vector<std::size_t>& borders) {
     std::vector<Floats> all;
     for (std::size_t b = 0; b < stacks.buckets; ++b) {
-        all.push_back(borders[b] < borders[b + 1] ? packed(stacks, layout, b) : Floats(0));
+        all.push_back(borders[b] < borders[b + 1] ? pack_bucket(stacks, layout, b) : Floats(0));
     }
     return all;
 }
@@ -55,17 +56,18 @@ void check_rows(ConstMatrix accumulated, const Stacks& stacks, ConstMatrix memor
             memory.rows, " samples");
 }
 
-// work(piece, scratch) for each piece, by whichever thread is free.
+// Calls work(piece index, scratch memory) for each piece, on the next free thread.
 template <class Work>
-void for_each_piece(const std::vector<Piece>& pieces, const StackLayout& layout, std::size_t threads,
-                    const Work& work) {
+void run_pieces(const std::vector<Piece>& pieces, const StackLayout& layout, std::size_t threads, const Work& work) {
     const std::size_t parts = std::max<std::size_t>(1, std::min(threads, pieces.size()));
     const std::size_t size = layout.scratch();
     const Floats scratch(parts * size);
     std::atomic<std::size_t> next{0};
     run_parts(parts, [&](std::size_t part) {
-        for (std::size_t i = next.fetch_add(1); i < pieces.size(); i = next.fetch_add(1)) {
+        std::size_t i = next.fetch_add(1);
+        while (i < pieces.size()) {
             work(i, scratch.data() + part * size);
+            i = next.fetch_add(1);
         }
     });
 }
@@ -81,7 +83,7 @@ StackBlock block_at(ConstMatrix accumulated, const StackLayout& layout, float* m
             .scratch = scratch};
 }
 
-// The same without the first layer's outputs.
+// The same without the outputs of the first layer.
 StackBlock tail_at(const StackLayout& layout, float* memory, std::size_t first, std::size_t last, float* scratch) {
     return {.own = nullptr,
             .opponent = nullptr,
@@ -106,15 +108,15 @@ void stacks_forward(ConstMatrix accumulated, const Stacks& stacks, const std::ve
                     Matrix memory, float* out, std::size_t threads) {
     check(stacks, borders, read_only(memory), threads);
     check_rows(accumulated, stacks, read_only(memory));
-    const auto& level = simd::kernels<StackKernels>();
+    const auto& kernels = simd::kernels<StackKernels>();
     const StackLayout layout = layout_of(stacks.form, stacks.l1);
-    const std::vector<Floats> parameters = pack(stacks, layout, borders);
-    const std::vector<Piece> pieces = pieces_of(borders);
-    for_each_piece(pieces, layout, threads, [&](std::size_t i, float* scratch) {
+    const std::vector<Floats> parameters = pack_buckets(stacks, layout, borders);
+    const std::vector<Piece> pieces = cut_pieces(borders);
+    run_pieces(pieces, layout, threads, [&](std::size_t i, float* scratch) {
         const Piece& piece = pieces[i];
         for (std::size_t first = piece.first; first < piece.last; first += layout.block) {
-            level.stack_forward(layout, parameters[piece.bucket].data(),
-                                block_at(accumulated, layout, memory.data, first, piece.last, scratch), out + first);
+            kernels.stack_forward(layout, parameters[piece.bucket].data(),
+                                  block_at(accumulated, layout, memory.data, first, piece.last, scratch), out + first);
         }
     });
 }
@@ -124,23 +126,23 @@ void stacks_backward(ConstMatrix accumulated, const Stacks& stacks, const std::v
                      std::size_t threads) {
     check(stacks, borders, memory, threads);
     check_rows(accumulated, stacks, memory);
-    const auto& level = simd::kernels<StackKernels>();
+    const auto& kernels = simd::kernels<StackKernels>();
     const StackLayout layout = layout_of(stacks.form, stacks.l1);
-    const std::vector<Floats> parameters = pack(stacks, layout, borders);
-    const std::vector<Piece> pieces = pieces_of(borders);
+    const std::vector<Floats> parameters = pack_buckets(stacks, layout, borders);
+    const std::vector<Piece> pieces = cut_pieces(borders);
     const Floats partial = Floats::zeros(pieces.size() * layout.gradients);
     const std::size_t l1 = layout.l1;
     float* grad_opponent = grad_accumulated.data + grad_accumulated.rows / 2 * l1;
-    const std::size_t aligned = makes_pairs(layout.first) ? 2 * kLanes : kLanes;
-    const bool stream = l1 % aligned == 0 && should_stream(grad_accumulated.data, grad_accumulated.rows, l1);
-    float* kept = const_cast<float*>(memory.data);  // the kernel only reads them
-    for_each_piece(pieces, layout, threads, [&](std::size_t i, float* scratch) {
+    const std::size_t alignment = makes_pairs(layout.first) ? 2 * kLanes : kLanes;
+    const bool stream = l1 % alignment == 0 && should_stream(grad_accumulated.data, grad_accumulated.rows, l1);
+    float* outputs = const_cast<float*>(memory.data);  // the kernel only reads them
+    run_pieces(pieces, layout, threads, [&](std::size_t i, float* scratch) {
         const Piece& piece = pieces[i];
         for (std::size_t first = piece.first; first < piece.last; first += layout.block) {
-            level.stack_backward(layout, parameters[piece.bucket].data(),
-                                 block_at(accumulated, layout, kept, first, piece.last, scratch), grad + first,
-                                 partial.data() + i * layout.gradients, grad_accumulated.data + first * l1,
-                                 grad_opponent + first * l1, stream);
+            kernels.stack_backward(layout, parameters[piece.bucket].data(),
+                                   block_at(accumulated, layout, outputs, first, piece.last, scratch), grad + first,
+                                   partial.data() + i * layout.gradients, grad_accumulated.data + first * l1,
+                                   grad_opponent + first * l1, stream);
         }
     });
     add_pieces(partial, pieces, layout, sums);
@@ -149,15 +151,15 @@ void stacks_backward(ConstMatrix accumulated, const Stacks& stacks, const std::v
 void tails_forward(const Stacks& stacks, const std::vector<std::size_t>& borders, Matrix memory, float* out,
                    std::size_t threads) {
     check(stacks, borders, read_only(memory), threads);
-    const auto& level = simd::kernels<StackKernels>();
+    const auto& kernels = simd::kernels<StackKernels>();
     const StackLayout layout = layout_of(stacks.form, stacks.l1);
-    const std::vector<Floats> parameters = pack(stacks, layout, borders);
-    const std::vector<Piece> pieces = pieces_of(borders);
-    for_each_piece(pieces, layout, threads, [&](std::size_t i, float* scratch) {
+    const std::vector<Floats> parameters = pack_buckets(stacks, layout, borders);
+    const std::vector<Piece> pieces = cut_pieces(borders);
+    run_pieces(pieces, layout, threads, [&](std::size_t i, float* scratch) {
         const Piece& piece = pieces[i];
         for (std::size_t first = piece.first; first < piece.last; first += layout.block) {
-            level.tail_forward(layout, parameters[piece.bucket].data(),
-                               tail_at(layout, memory.data, first, piece.last, scratch), out + first);
+            kernels.tail_forward(layout, parameters[piece.bucket].data(),
+                                 tail_at(layout, memory.data, first, piece.last, scratch), out + first);
         }
     });
 }
@@ -165,19 +167,19 @@ void tails_forward(const Stacks& stacks, const std::vector<std::size_t>& borders
 void tails_backward(const Stacks& stacks, const std::vector<std::size_t>& borders, ConstMatrix memory,
                     const float* grad, const StackSums& sums, Matrix grad_outputs, std::size_t threads) {
     check(stacks, borders, memory, threads);
-    const auto& level = simd::kernels<StackKernels>();
+    const auto& kernels = simd::kernels<StackKernels>();
     const StackLayout layout = layout_of(stacks.form, stacks.l1);
     require(layout.layers > 0 && grad_outputs.columns == layout.hidden[0].outputs, "grad_outputs has ",
             grad_outputs.columns, " columns, must have a multiple of ", kLanes, ", as the first hidden layer");
-    const std::vector<Floats> parameters = pack(stacks, layout, borders);
-    const std::vector<Piece> pieces = pieces_of(borders);
+    const std::vector<Floats> parameters = pack_buckets(stacks, layout, borders);
+    const std::vector<Piece> pieces = cut_pieces(borders);
     const Floats partial = Floats::zeros(pieces.size() * layout.gradients);
-    float* kept = const_cast<float*>(memory.data);  // the kernel only reads them
-    for_each_piece(pieces, layout, threads, [&](std::size_t i, float* scratch) {
+    float* outputs = const_cast<float*>(memory.data);  // the kernel only reads them
+    run_pieces(pieces, layout, threads, [&](std::size_t i, float* scratch) {
         const Piece& piece = pieces[i];
         for (std::size_t first = piece.first; first < piece.last; first += layout.block) {
-            level.tail_backward(
-                layout, parameters[piece.bucket].data(), tail_at(layout, kept, first, piece.last, scratch),
+            kernels.tail_backward(
+                layout, parameters[piece.bucket].data(), tail_at(layout, outputs, first, piece.last, scratch),
                 grad + first, partial.data() + i * layout.gradients, grad_outputs.data + first * grad_outputs.columns);
         }
     });

@@ -7,12 +7,10 @@
 
 namespace sparsepool::chess {
 
-// `form` is sound (check_form); l1 is even if it is pairwise.
+// `form` is checked (check_form); l1 is even for products of pairs.
 StackLayout layout_of(const StackForm& form, std::size_t l1);
 
-// Between a model's parameters and what the kernels read and write, bucket by bucket.
-
-// All buckets, one after the other; `Float` is const for parameters.
+// The parameters of a model, or their gradients, for all buckets. `Float` is const for parameters.
 template <class Float>
 struct StacksOf {
     struct Layer {
@@ -27,12 +25,12 @@ struct StacksOf {
 using Stacks = StacksOf<const float>;
 using StackSums = StacksOf<float>;
 
-// One bucket's parameters, as the kernels read them.
-Floats packed(const Stacks& stacks, const StackLayout& layout, std::size_t bucket);
+// The parameters of one bucket in the layout of the kernels.
+Floats pack_bucket(const Stacks& stacks, const StackLayout& layout, std::size_t bucket);
 
 void clear(const StackSums& sums);
 
-// Adds sums that a kernel has made, laid out like packed parameters, to those of a bucket.
+// Adds sums in the layout of the kernels to those of a bucket.
 void add_sums(const float* from, const StackLayout& layout, std::size_t bucket, const StackSums& to);
 
 }  // namespace sparsepool::chess

@@ -4,9 +4,9 @@
 #include "tasks/chess/cpu/kernels.h"
 #include "tasks/chess/cpu/small_matrix.h"
 
-// One block of samples through the layer stack of its bucket, forward and backward; layer_stacks.h has the maths.
+// One block of samples through the layer stack of its bucket, forward and backward; layer_stacks.h has the formulas.
 //
-// The inputs of the first small layer are made here, block by block, and never leave the second cache.
+// The inputs of the first small layer are computed here, block by block, and never leave the second cache.
 namespace sparsepool::chess {
 namespace {
 
@@ -28,35 +28,36 @@ struct StackScratch {
           grad_layer(grad_outputs + layout.block * layout.outputs) {}
 };
 
-// The next block's rows, which follow this one's. Fetched during the products they cost 2 ms less a direction at
-// 16,384 samples and l1 = 256: the hardware's own prefetching ends at each page.
-Ahead next_block(const StackLayout& layout, const StackBlock& block) {
+// The next block's rows, which follow those of this block. Prefetching them during the products saves 2 ms a direction
+// at 16,384 samples and l1 = 256: the hardware's own prefetching ends at each page.
+PrefetchStreams next_block(const StackLayout& layout, const StackBlock& block) {
     const std::size_t size = block.samples * layout.l1;
     return {block.own + size, block.opponent + size, size / 16};
 }
 
-// What hidden layers' outputs, and multiples of their squares, are brought into.
-struct Range {
-    bool cuts;
-    Vec top;  // in steps where they are cut
+// Clamps hidden layers' outputs, and multiples of their squares, to 0 .. largest_input; with hidden_one it rounds them
+// down to its grid first.
+struct Clamp {
+    bool rounds;
+    Vec top;  // in steps of the grid if it rounds
     Grid grid;
 
-    explicit Range(const StackLayout& layout) : cuts(layout.hidden_one > 0), grid(layout.hidden_one) {
-        const float highest = layout.largest_input;
-        top = Vec::all(cuts ? __builtin_roundf(highest * layout.hidden_one) : highest);
+    explicit Clamp(const StackLayout& layout) : rounds(layout.hidden_one > 0), grid(layout.hidden_one) {
+        const float max_input = layout.largest_input;
+        top = Vec::all(rounds ? __builtin_roundf(max_input * layout.hidden_one) : max_input);
     }
 
-    Vec bring(Vec x) const { return cuts ? grid.steps(x).clipped(top) * grid.step : x.clipped(top); }
+    Vec forward(Vec x) const { return rounds ? grid.steps(x).clipped(top) * grid.step : x.clipped(top); }
 
-    // Of the gradient of bring(x), that of x.
-    Vec gradient(Vec grad, Vec x) const {
-        return cuts ? grad.where_within(grid.steps(x), top) : grad.where_inside(x, top);
+    // The gradient of x, from the gradient of forward(x).
+    Vec backward(Vec grad, Vec x) const {
+        return rounds ? grad.where_within(grid.steps(x), top) : grad.where_inside(x, top);
     }
 };
 
-// A hidden layer's activations, from its outputs. Places without are zero.
-void activate(const StackLayout& layout, const LayerPlace& layer, const StackBlock& block, float* activations) {
-    const Range range(layout);
+// Computes a hidden layer's activations from its outputs. Outputs without activations get zeros.
+void activate(const StackLayout& layout, const LayerLayout& layer, const StackBlock& block, float* activations) {
+    const Clamp clamp(layout);
     const Vec factor = Vec::all(layer.factor);
     const bool both = layer.activation == HiddenActivation::kBoth;
     for (std::size_t i = 0; i < block.samples; ++i) {
@@ -65,12 +66,12 @@ void activate(const StackLayout& layout, const LayerPlace& layer, const StackBlo
         for (std::size_t c = 0; c < layer.outputs; c += Vec::kWidth) {
             const Vec y = Vec::load(from + c);
             if (both) {
-                range.bring(y * y * factor).store(to + c);
-                range.bring(y).store(to + layer.outputs + c);
+                clamp.forward(y * y * factor).store(to + c);
+                clamp.forward(y).store(to + layer.outputs + c);
             } else if (layer.activation == HiddenActivation::kSquared) {
-                squared_clip(y, range.top).store(to + c);
+                clipped_square(y, clamp.top).store(to + c);
             } else {
-                range.bring(y).store(to + c);
+                clamp.forward(y).store(to + c);
             }
         }
         for (std::size_t c = layer.active; c < layer.outputs; ++c) {
@@ -80,10 +81,10 @@ void activate(const StackLayout& layout, const LayerPlace& layer, const StackBlo
     }
 }
 
-// From the gradient of a hidden layer's activations to that of its outputs.
-void deactivate(const StackLayout& layout, const LayerPlace& layer, const StackBlock& block,
-                const float* grad_activations, float* grad_outputs) {
-    const Range range(layout);
+// Computes the gradient of a hidden layer's outputs from that of its activations.
+void backward_activations(const StackLayout& layout, const LayerLayout& layer, const StackBlock& block,
+                          const float* grad_activations, float* grad_outputs) {
+    const Clamp clamp(layout);
     const Vec factor = Vec::all(layer.factor);
     const Vec twice = Vec::all(2.0F * layer.factor);
     for (std::size_t i = 0; i < block.samples; ++i) {
@@ -94,19 +95,21 @@ void deactivate(const StackLayout& layout, const LayerPlace& layer, const StackB
             const Vec y = Vec::load(outputs + c);
             const Vec g = Vec::load(grad + c);
             if (layer.activation == HiddenActivation::kBoth) {
-                const Vec squared = range.gradient(g * (twice * y), y * y * factor);
-                (squared + range.gradient(Vec::load(grad + layer.outputs + c), y)).store(to + c);
+                const Vec square_part = clamp.backward(g * (twice * y), y * y * factor);
+                const Vec linear_part = clamp.backward(Vec::load(grad + layer.outputs + c), y);
+                (square_part + linear_part).store(to + c);
             } else if (layer.activation == HiddenActivation::kSquared) {
-                grad_of_square(y, g, range.top).store(to + c);
+                backward_clipped_square(y, g, clamp.top).store(to + c);
             } else {
-                range.gradient(g, y).store(to + c);
+                clamp.backward(g, y).store(to + c);
             }
         }
         for (std::size_t c = layer.active; c < layer.outputs; ++c) to[c] = 0.0F;
     }
 }
 
-// Product of two rows, `depth` a multiple of kLanes: lane by lane, then by halves down to one.
+// The dot product of two rows. `depth` is a multiple of kLanes: products are added lane by lane, then the lanes by
+// halves.
 float dot(const float* row, const float* weight, std::size_t depth) {
     constexpr std::size_t kVecs = kLanes / Vec::kWidth;
     Vec total[kVecs];
@@ -117,15 +120,16 @@ float dot(const float* row, const float* weight, std::size_t depth) {
     for (std::size_t c = kLanes; c < depth; c += kLanes) {
         UNROLL
         for (std::size_t v = 0; v < kVecs; ++v) {
-            const std::size_t place = c + v * Vec::kWidth;
-            total[v] = total[v] + Vec::load(row + place) * Vec::load(weight + place);
+            const std::size_t i = c + v * Vec::kWidth;
+            total[v] = total[v] + Vec::load(row + i) * Vec::load(weight + i);
         }
     }
     alignas(64) float terms[kLanes];
     UNROLL
     for (std::size_t v = 0; v < kVecs; ++v) total[v].store(terms + v * Vec::kWidth);
-    for (std::size_t n = kLanes / 2; n > 0; n /= 2)
-        for (std::size_t c = 0; c < n; ++c) terms[c] += terms[n + c];
+    for (std::size_t half = kLanes / 2; half > 0; half /= 2) {
+        for (std::size_t c = 0; c < half; ++c) terms[c] += terms[half + c];
+    }
     return terms[0];
 }
 
@@ -141,17 +145,17 @@ Strided last_inputs(const StackLayout& layout, const StackScratch& scratch) {
     return {scratch.activations + layout.last_input, layout.activations};
 }
 
-// Hidden layer `layer` from its inputs to its activations.
+// Computes the outputs of a hidden layer from its inputs.
 void forward_hidden(const StackLayout& layout, const float* parameters, const StackBlock& block, std::size_t layer,
-                    const StackScratch& scratch, Ahead ahead = {}) {
-    const LayerPlace& place = layout.hidden[layer];
-    multiply(inputs_of(layout, layer, scratch), block.samples, layer == 0 ? layout.inputs : place.depth,
-             {parameters + place.transposed, place.outputs}, place.outputs, parameters + place.bias,
-             block.outputs + place.output, layout.outputs, ahead);
+                    const StackScratch& scratch, PrefetchStreams prefetch = {}) {
+    const LayerLayout& hidden = layout.hidden[layer];
+    multiply(inputs_of(layout, layer, scratch), block.samples, layer == 0 ? layout.inputs : hidden.depth,
+             {parameters + hidden.transposed, hidden.outputs}, hidden.outputs, parameters + hidden.bias,
+             block.outputs + hidden.output, layout.outputs, prefetch);
 }
 
-// From the outputs of the first hidden layer on, or from the inputs if there is none.
-void forward_rest(const StackLayout& layout, const float* parameters, const StackBlock& block,
+// Computes the results from the outputs of the first hidden layer, or from the inputs if there is no hidden layer.
+void forward_tail(const StackLayout& layout, const float* parameters, const StackBlock& block,
                   const StackScratch& scratch, float* out) {
     for (std::size_t k = 0; k < layout.layers; ++k) {
         if (k > 0) forward_hidden(layout, parameters, block, k, scratch);
@@ -170,16 +174,16 @@ void forward_rest(const StackLayout& layout, const float* parameters, const Stac
 
 void stack_forward(const StackLayout& layout, const float* parameters, const StackBlock& block, float* out) {
     const StackScratch scratch(layout, block.scratch);
-    make_inputs(layout, block, scratch.inputs);
+    activate_rows(layout, block, scratch.inputs);
     if (layout.layers > 0) forward_hidden(layout, parameters, block, 0, scratch, next_block(layout, block));
-    forward_rest(layout, parameters, block, scratch, out);
+    forward_tail(layout, parameters, block, scratch, out);
 }
 
 void tail_forward(const StackLayout& layout, const float* parameters, const StackBlock& block, float* out) {
-    forward_rest(layout, parameters, block, StackScratch(layout, block.scratch), out);
+    forward_tail(layout, parameters, block, StackScratch(layout, block.scratch), out);
 }
 
-// The gradient of the last layer's inputs, and the sums of its weights.
+// Writes the gradient of the last layer's inputs, and adds to the gradient of its parameters.
 void backward_last(const StackLayout& layout, const float* parameters, std::size_t samples, const float* grad,
                    const StackScratch& scratch, float* sums) {
     const Strided rows = last_inputs(layout, scratch);
@@ -195,8 +199,8 @@ void backward_last(const StackLayout& layout, const float* parameters, std::size
     }
 }
 
-// The gradient of the outputs that skip, and the sums of a hidden layer's bias.
-void backward_bias(const StackLayout& layout, const LayerPlace& layer, bool first, std::size_t samples,
+// Adds the gradient of the outputs that skip, and adds to the gradient of a hidden layer's bias.
+void backward_bias(const StackLayout& layout, const LayerLayout& layer, bool first, std::size_t samples,
                    const float* grad, float* grad_outputs, float* sums) {
     for (std::size_t i = 0; i < samples; ++i) {
         float* row = grad_outputs + i * layout.outputs + layer.output;
@@ -209,31 +213,32 @@ void backward_bias(const StackLayout& layout, const LayerPlace& layer, bool firs
     }
 }
 
-// The gradient of the activations that a hidden layer reads: added where the last layer reads them as well.
-void backward_inputs(const StackLayout& layout, const LayerPlace& layer, const float* parameters, std::size_t samples,
+// Writes the gradient of the activations that a hidden layer reads. Adds it if the last layer reads them as well.
+void backward_inputs(const StackLayout& layout, const LayerLayout& layer, const float* parameters, std::size_t samples,
                      const StackScratch& scratch) {
     const Strided grad{scratch.grad_outputs + layer.output, layout.outputs};
     float* to = scratch.grad_activations + layer.input;
-    const bool add = layer.input >= layout.last_input;
+    const bool adds = layer.input >= layout.last_input;
     multiply(grad, samples, layer.outputs, {parameters + layer.weight, layer.depth}, layer.depth, nullptr,
-             add ? scratch.grad_layer : to, add ? layer.depth : layout.activations);
-    for (std::size_t i = 0; add && i < samples; ++i) {
+             adds ? scratch.grad_layer : to, adds ? layer.depth : layout.activations);
+    if (!adds) return;
+    for (std::size_t i = 0; i < samples; ++i) {
         for (std::size_t c = 0; c < layer.depth; c += Vec::kWidth) {
-            float* place = to + i * layout.activations + c;
-            (Vec::load(place) + Vec::load(scratch.grad_layer + i * layer.depth + c)).store(place);
+            float* sum = to + i * layout.activations + c;
+            (Vec::load(sum) + Vec::load(scratch.grad_layer + i * layer.depth + c)).store(sum);
         }
     }
 }
 
-// To the gradient of the first hidden layer's outputs, or to that of the inputs if there is none; and all sums but
-// those of that layer's weights.
-void backward_rest(const StackLayout& layout, const float* parameters, const StackBlock& block, const float* grad,
+// Backward from the results to the outputs of the first hidden layer, or to the inputs if there is no hidden layer.
+// Adds to the gradients of all parameters but that layer's weights.
+void backward_tail(const StackLayout& layout, const float* parameters, const StackBlock& block, const float* grad,
                    const StackScratch& scratch, float* sums) {
     for (std::size_t k = 0; k < layout.layers; ++k) activate(layout, layout.hidden[k], block, scratch.activations);
     backward_last(layout, parameters, block.samples, grad, scratch, sums);
     for (std::size_t k = layout.layers; k-- > 0;) {
-        const LayerPlace& layer = layout.hidden[k];
-        deactivate(layout, layer, block, scratch.grad_activations, scratch.grad_outputs);
+        const LayerLayout& layer = layout.hidden[k];
+        backward_activations(layout, layer, block, scratch.grad_activations, scratch.grad_outputs);
         backward_bias(layout, layer, k == 0, block.samples, grad, scratch.grad_outputs, sums);
         if (k == 0) break;
         accumulate({scratch.grad_outputs + layer.output, layout.outputs}, inputs_of(layout, k, scratch), block.samples,
@@ -245,24 +250,24 @@ void backward_rest(const StackLayout& layout, const float* parameters, const Sta
 void stack_backward(const StackLayout& layout, const float* parameters, const StackBlock& block, const float* grad,
                     float* sums, float* grad_own, float* grad_opponent, bool stream) {
     const StackScratch scratch(layout, block.scratch);
-    make_inputs(layout, block, scratch.inputs);
-    backward_rest(layout, parameters, block, grad, scratch, sums);
+    activate_rows(layout, block, scratch.inputs);
+    backward_tail(layout, parameters, block, grad, scratch, sums);
     if (layout.layers > 0) {
-        const LayerPlace& layer = layout.hidden[0];
+        const LayerLayout& layer = layout.hidden[0];
         const Strided grad_outputs{scratch.grad_outputs, layout.outputs};
         accumulate(grad_outputs, {scratch.inputs, layout.stride}, block.samples, layer.outputs, layer.depth,
                    sums + layer.weight, layer.depth, next_block(layout, block));
         multiply(grad_outputs, block.samples, layer.outputs, {parameters + layer.weight, layer.depth}, layer.depth,
                  nullptr, scratch.grad_inputs, layout.stride);
     }
-    spread_inputs(layout, block, scratch.grad_inputs, grad_own, grad_opponent, stream);
+    backward_rows(layout, block, scratch.grad_inputs, grad_own, grad_opponent, stream);
     fence();
 }
 
 void tail_backward(const StackLayout& layout, const float* parameters, const StackBlock& block, const float* grad,
                    float* sums, float* grad_outputs) {
     const StackScratch scratch(layout, block.scratch);
-    backward_rest(layout, parameters, block, grad, scratch, sums);
+    backward_tail(layout, parameters, block, grad, scratch, sums);
     const std::size_t outputs = layout.hidden[0].outputs;
     for (std::size_t i = 0; i < block.samples; ++i) {
         for (std::size_t c = 0; c < outputs; c += Vec::kWidth) {

@@ -77,6 +77,6 @@ def _saved(net: Path, description: str, settings: dict[str, dict[str, object]], 
     )
     try:
         output.mkdir(parents=True)
-        return store.save(output / FOLDER, start)
+        return store.save_checkpoint(output / FOLDER, start)
     except OSError as error:
         raise PoolError(f"{error.filename or output}: {error.strerror}") from None

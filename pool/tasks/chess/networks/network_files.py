@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loader.plugins.registry import import_object
-from pool.checkpoint.folder import locate
+from pool.checkpoint.folder import find_checkpoint
 from pool.checkpoint.state import read_state
 from pool.config.load import load_config
 from pool.errors import ConfigError, PoolError
@@ -53,7 +53,7 @@ def open_network(path: Path, choice: Choice = NEWEST, config_file: Path | None =
     if path.is_dir():
         if config_file is not None:
             raise ConfigError(f"--config: the checkpoint {path} has its config itself; leave it out")
-        return _of_checkpoint(locate(path), choice)
+        return _of_checkpoint(find_checkpoint(path), choice)
     if choice.member is not None:
         raise ConfigError(f"--member {choice.member}: {path} is a file, of one network")
     if choice.averaged:

@@ -65,5 +65,5 @@ def read_description(file: Path) -> Description | None:
         model = ModelConfig.model_validate_json(json.dumps(tree.get("model")))
         loss = LossConfig.model_validate_json(json.dumps(tree.get("loss")))
     except ValidationError as error:
-        raise DataError(path, strict_json.explained(error)) from None
+        raise DataError(path, strict_json.describe_validation_error(error)) from None
     return Description(model, loss, str(tree.get("description", "")), str(tree.get("sha256")))

@@ -1,4 +1,4 @@
-"""Matches: the arithmetic of a standing, and that a match depends on engines, networks and seed alone."""
+"""Matches: the arithmetic of a score, and that a match depends on engines, networks and seed alone."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ SETTINGS = ["--nodes", "10", "--games", "8"]
 
 
 def played(results: list[list[int]]) -> MatchScore:
-    standing = MatchScore()
+    score = MatchScore()
     for pair in results:
-        standing = standing.after(pair)
-    return standing
+        score = score.add_pair(pair)
+    return score
 
 
 @pytest.fixture
@@ -41,11 +41,11 @@ def result(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
 
 
 def test_a_standing_counts_games_and_pairs() -> None:
-    standing = played([[1, -1], [1, 0], [0, 0], [1, 1], [-1, 0]])
-    assert (standing.wins, standing.draws, standing.losses) == (4, 4, 2)
-    assert standing.pairs == (0, 1, 2, 1, 1)
-    assert standing.score == 0.6
-    assert standing.elo == pytest.approx(70.437, abs=1e-3)
+    score = played([[1, -1], [1, 0], [0, 0], [1, 1], [-1, 0]])
+    assert (score.wins, score.draws, score.losses) == (4, 4, 2)
+    assert score.pairs == (0, 1, 2, 1, 1)
+    assert score.score == 0.6
+    assert score.elo == pytest.approx(70.437, abs=1e-3)
 
 
 def test_the_error_is_that_of_pairs() -> None:
@@ -56,21 +56,21 @@ def test_the_error_is_that_of_pairs() -> None:
     assert format_json(even) == '{"elo": 0.0, "score": 0.5, "wins": 100, "draws": 0, "losses": 100, "games": 200}\n'
     drawn = random.Random(1)
     pairs = [[drawn.choice([-1, 0, 1]) for _ in range(2)] for _ in range(400)]
-    standing = played(pairs)
+    score = played(pairs)
     points = [(sum(pair) + 2) / 4 for pair in pairs]
     mean = sum(points) / 400
     deviation = math.sqrt(sum((each - mean) ** 2 for each in points)) / 400
-    assert standing.score == pytest.approx(mean)
-    assert standing.error == pytest.approx(deviation)
+    assert score.score == pytest.approx(mean)
+    assert score.error == pytest.approx(deviation)
     slope = 400 / math.log(10) / (mean * (1 - mean))
-    assert standing.elo_error == pytest.approx(1.96 * deviation * slope, rel=0.01)
+    assert score.elo_error == pytest.approx(1.96 * deviation * slope, rel=0.01)
 
 
 def test_all_or_nothing_has_finite_numbers() -> None:
     for pair in ([1, 1], [-1, -1]):
-        standing = played([pair] * 4)
-        assert math.isfinite(standing.elo)
-        assert standing.elo * pair[0] > 500
+        score = played([pair] * 4)
+        assert math.isfinite(score.elo)
+        assert score.elo * pair[0] > 500
 
 
 def test_the_stronger_one_wins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -136,7 +136,7 @@ def test_a_signal_ends_the_match_with_what_has_been_played(
     number: signal.Signals, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(*_: object) -> Iterator[MatchScore]:
-        yield MatchScore().after([1, 0])
+        yield MatchScore().add_pair([1, 0])
         raise InterruptedBySignalError(number)
 
     monkeypatch.setattr("loader.chess.engines.match.match", interrupted)

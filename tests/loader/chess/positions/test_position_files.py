@@ -16,7 +16,7 @@ import pytest
 
 from loader import _native
 from loader.chess.positions import game_index
-from loader.chess.positions.entry import Entry, entry_of
+from loader.chess.positions.entry import Entry, parse_entry
 from loader.chess.readers import open_readers
 from loader.cli.main import main
 from loader.errors import DataError
@@ -336,7 +336,7 @@ def test_dump_and_inspect_serve_every_format(
     for name in FORMATS:
         assert main(["dump", str(files[name]), "--limit", "3"]) == 0
         lines = capsysbinary.readouterr().out.decode().splitlines()
-        assert [entry_of(line).score for line in lines] == [entry.score for entry in sample(3)]
+        assert [parse_entry(line).score for line in lines] == [entry.score for entry in sample(3)]
         assert main(["inspect", str(files[name])]) == 0
         assert f"{COUNT:,} of " in capsysbinary.readouterr().out.decode()
         assert main(["inspect", "--json", str(files[name])]) == 0

@@ -31,12 +31,11 @@ std::vector<nb::bytes> split(const Cut& cut, const nb::bytes& line) {
     const std::size_t size = text.size();
     text += '\n';
     Cells cells(cut);
-    if (const char* const wrong = cells.split(text.data(), text.data() + size)) {
-        refuse("byte " + std::to_string(wrong - text.data() + 1) + ": " + cells.reason());
-    }
-    std::vector<nb::bytes> found;
-    for (std::size_t i = 0; i < cells.size(); ++i) found.emplace_back(cells[i].data(), cells[i].size());
-    return found;
+    const char* const fault = cells.split(text.data(), text.data() + size);
+    if (fault != nullptr) refuse("byte " + std::to_string(fault - text.data() + 1) + ": " + cells.reason());
+    std::vector<nb::bytes> texts;
+    for (std::size_t i = 0; i < cells.size(); ++i) texts.emplace_back(cells[i].data(), cells[i].size());
+    return texts;
 }
 
 void make_reader(Reader* reader, std::vector<std::shared_ptr<const lines::LineFile>> files,

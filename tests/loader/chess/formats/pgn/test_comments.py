@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from loader import _native
-from loader.chess.positions.entry import NO_SCORE, entry_of
+from loader.chess.positions.entry import NO_SCORE, parse_entry
 from loader.chess.positions.file import fault_of_walk
 
 # For each setting what a comment behind a move of Black is: a score of its player; `behind`, White's score of the
@@ -48,7 +48,7 @@ class Game:
     def __init__(self, moves: str, setting: str = "not set") -> None:
         text = f'[Event "x"]\n[Result "1-0"]\n\n{moves} 1-0\n'.encode()
         walk = _native.ChunkWalk(_native.hold_entries(codec_of(setting), Path("x.pgn"), text, 0, 0), 0)
-        self.scores = [entry_of(line).score for line in walk.lines(99).decode().splitlines()]
+        self.scores = [parse_entry(line).score for line in walk.lines(99).decode().splitlines()]
         self.reasons = dict(walk.unscored)
         fault = fault_of_walk(walk)
         self.fault = None if fault is None else fault[1]
@@ -154,4 +154,4 @@ def test_every_score_that_is_written_is_read(setting: str) -> None:
         writer.finish()
         walk = _native.ChunkWalk(_native.hold_entries(codec_of(setting), Path("x.pgn"), writer.take(), 0, 0), 0)
         written = 31000 if 31000 < score < 31001 else score
-        assert entry_of(walk.lines(1).decode().rstrip("\n")).score == written
+        assert parse_entry(walk.lines(1).decode().rstrip("\n")).score == written

@@ -45,7 +45,7 @@ def checkpoint(config: Config, tmp_path: Path) -> Path:
         optimizer_tensors={},
         optimizer=OptimizerNumbers({}, [], []),
     )
-    path = store.save(tmp_path / FOLDER, step)
+    path = store.save_checkpoint(tmp_path / FOLDER, step)
 
     def as_it_was(tree: Tree) -> None:
         tree["config"]["task"] = "nnue"
