@@ -73,7 +73,7 @@ def parts(repeats: int) -> dict[str, float]:
     return _in_turns(
         {
             "rounding a batch's gradient": round_one,
-            "rounding a batch's rows": lambda: layer.in_effect(layer.weight, None, sparse),
+            "rounding a batch's rows": lambda: layer.effective_parameters(layer.weight, None, sparse),
             "Adam, float32": lambda: step(tables),
             "Adam, bfloat16": lambda: step(rounded),
         },

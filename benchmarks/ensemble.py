@@ -36,8 +36,8 @@ from benchmarks.endless_run import Record, endless_run
 from benchmarks.rotated import REAL, rotated_copies
 from pool import _native
 from pool.ensemble.batched_members import BatchedMembers
-from pool.ensemble.execution import Execution, OneByOne
-from pool.ensemble.execution_choice import FEWEST, MOST_WORK, dense
+from pool.ensemble.execution import Execution, SequentialMembers
+from pool.ensemble.execution_choice import MAX_WORK, MIN_MEMBERS, dense_parameters
 from pool.ensemble.member import Member
 from pool.nn.batch import TensorBatch
 from pool.task.task import Progress, Task
@@ -72,7 +72,7 @@ def steps_of(width: int, count: int, device: torch.device) -> dict[str, Callable
         members = [Member(task, task.build_model(), seed, None) for seed in range(count)]
         dense_fields = {"inputs": torch.randn(SAMPLES, INPUTS), "outputs": torch.randn(SAMPLES, OUTPUTS)}
     batch = TensorBatch(0, {}, dense_fields, (0, SAMPLES))
-    one_by_one = OneByOne(members, device)
+    sequential = SequentialMembers(members, device)
 
     def execute(execution: Execution) -> None:
         for losses in execution.losses(batch, Progress(0, 1)):
@@ -93,10 +93,10 @@ def steps_of(width: int, count: int, device: torch.device) -> dict[str, Callable
 
         return run
 
-    together = BatchedMembers(members, one_by_one)
+    together = BatchedMembers(members, sequential)
     ways: dict[str, Callable[[], object]] = {
         "plain loop": plain,
-        "one by one": lambda: execute(one_by_one),
+        "one by one": lambda: execute(sequential),
         "together": lambda: execute(together),
     }
     return {name: clean(step) for name, step in ways.items()}
@@ -126,8 +126,8 @@ def small_networks(console: Console, arguments: argparse.Namespace) -> list[dict
     for width, count in itertools.product(arguments.widths, arguments.members):
         found = seconds_of(steps_of(width, count, device), arguments.seconds / 4)
         gain = found["plain loop"] / found["together"]
-        work = SAMPLES * sum(parameter.numel() for parameter in dense(MlpTask(width).build_model()))
-        pays = count >= FEWEST[device.type] and work <= MOST_WORK[device.type]
+        work = SAMPLES * sum(parameter.numel() for parameter in dense_parameters(MlpTask(width).build_model()))
+        pays = count >= MIN_MEMBERS[device.type] and work <= MAX_WORK[device.type]
         chosen = "together" if pays else "one by one"
         table.add_row(str(width), str(count), *(f"{1e3 * each:.2f}" for each in found.values()), f"{gain:.2f}", chosen)
         results.append({"width": width, "members": count, **found, "gain": gain, "chosen": chosen})

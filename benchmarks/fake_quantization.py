@@ -25,7 +25,7 @@ from benchmarks.rotated import REAL, ROOT
 from loader import _native
 from loader.chess.positions.inputs import entries
 from pool.config.changes import Change
-from pool.config.load import changed_config
+from pool.config.load import apply_changes
 from pool.config.tree import Config
 from pool.nn.batch import TensorBatch
 from pool.task.factory import make_task
@@ -91,7 +91,7 @@ def measured(
     own = {"model.fake_quantization": list(fake), "data.batch_size": BATCH, "data.chess.filters": quiet}
     changes = {**config_of(network), **own}
     tree = {"task": changes.pop("task")}
-    config = changed_config(tree, [Change(key, value, is_toml=True) for key, value in changes.items()], network)
+    config = apply_changes(tree, [Change(key, value, is_toml=True) for key, value in changes.items()], network)
     task = make_task(config.task, config.model, config.loss)
     torch.manual_seed(1)
     model: Any = task.build_model()

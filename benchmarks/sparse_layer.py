@@ -52,13 +52,13 @@ class Slot:
     def __init__(self, weight: Tensor) -> None:
         self.memory = torch.zeros_like(weight, requires_grad=False)
 
-    def begin(self, weight: Tensor) -> tuple[Tensor, list[int]]:
+    def start_gradient(self, weight: Tensor) -> tuple[Tensor, list[int]]:
         return self.memory, [len(weight)]
 
-    def written(self, weight: Tensor, rows: int) -> None:
+    def report_written(self, weight: Tensor, rows: int) -> None:
         pass
 
-    def done(self, weight: Tensor, finite: Tensor | bool) -> None:
+    def finish_gradient(self, weight: Tensor, finite: Tensor | bool) -> None:
         pass
 
 

@@ -40,7 +40,7 @@ def register(app: typer.Typer) -> None:
 def run() -> None:
     """Trains."""
     from pool.config.changes import Change
-    from pool.config.load import changed_config, load_config
+    from pool.config.load import apply_changes, load_config
     from pool.process.prctl import die_with_parent
     from pool.supervisor.train import train
 
@@ -56,7 +56,7 @@ def run() -> None:
     if request["config"] is not None:
         settings = [Change(key, value, is_toml=True) for key, value in request["config"].items()]
         settings.sort(key=lambda change: change.key.count("."))  # tables before single keys in them
-        config = changed_config({}, [*settings, *overrides], "config")
+        config = apply_changes({}, [*settings, *overrides], "config")
     else:
         config = load_config(Path(request["path"]), overrides)
     with os.fdopen(request["answer"], "w", encoding="utf-8", errors="surrogateescape") as answer:

@@ -64,7 +64,7 @@ class Result:
         from pool.checkpoint.folder import find_checkpoint
         from pool.checkpoint.state import WEIGHTS, read_state, verify_tensors
         from pool.exchange.layout import member_prefix
-        from pool.export.member import choose, members_of
+        from pool.export.member import find_member, read_members
 
         with translate_errors():
             folder = find_checkpoint(Path(checkpoint or self.run_dir))
@@ -72,7 +72,7 @@ class Result:
             header = verify_tensors(folder, state, WEIGHTS)
             begin = ""
             if member is not None:
-                begin = member_prefix(choose(folder, state, member)[0], len(members_of(folder, state)))
+                begin = member_prefix(find_member(folder, state, member)[0], len(read_members(folder, state)))
             has_bfloat16 = any(entry.dtype == "BF16" for entry in header.values())
             arrays = _load_with_torch(folder / WEIGHTS) if has_bfloat16 else _load_with_numpy(folder / WEIGHTS)
         transient = set(state.transient)
@@ -100,9 +100,9 @@ class Result:
                 records.append(json.loads(line))
         if member is None:
             return records
-        from pool.metrics.medians import of_member
+        from pool.metrics.medians import select_member
 
-        return [of_member(record, member) for record in records]
+        return [select_member(record, member) for record in records]
 
     def _resolve_link(self, name: str) -> Path | None:
         link = Path(self.run_dir) / "checkpoints" / name

@@ -76,7 +76,7 @@ class Step:
             self._gradients[parameter] = Addend(0, parameter.grad, None)
             parameter.grad = None
 
-    def take(self, weight: Tensor, rows: Tensor) -> None:
+    def accept_rows(self, weight: Tensor, rows: Tensor) -> None:
         """Rows sink."""
         self._outcomes.check(rows)
         numbers = self._batch.sparse[self._fields[weight]].touched

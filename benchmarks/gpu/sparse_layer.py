@@ -27,7 +27,7 @@ FLOOR, EMBEDDING_BAG, ATOMIC = 0.6, 3.0, 1.5  # aims
 class Rows:
     """Takes the touched rows, as an exchange does."""
 
-    def take(self, weight: Tensor, rows: Tensor) -> None:
+    def accept_rows(self, weight: Tensor, rows: Tensor) -> None:
         pass
 
 

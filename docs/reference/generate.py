@@ -24,7 +24,7 @@ from loader.stream.data import Data
 from loader.stream.schema import BatchSchema, Region
 from loader.stream.sources import data_config
 from pool.commands.main import PROGRAM as POOL
-from pool.config.reference import markdown
+from pool.config.reference import format_markdown
 
 FOLDER = Path(__file__).resolve().parent
 NOTE = "This page is written by `docs/reference/generate.py`.\n"
@@ -32,7 +32,7 @@ NOTE = "This page is written by `docs/reference/generate.py`.\n"
 
 def configuration() -> str:
     """Every key of a config, then the filters of positions."""
-    return f"{markdown('stockfish')}\n{filters()}"
+    return f"{format_markdown('stockfish')}\n{filters()}"
 
 
 def commands() -> str:

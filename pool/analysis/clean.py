@@ -15,9 +15,9 @@ from pool.checkpoint.folder import (
     remove_checkpoint,
 )
 from pool.checkpoint.state import FOLDER
-from pool.config.load import recorded_tree
+from pool.config.load import read_recorded_settings
 from pool.errors import ConfigError
-from pool.nets.record import still_to_export
+from pool.nets.record import create_export_check
 from pool.run_folder import access, files
 from pool.run_folder.strict_json import value_at
 from pool.supervisor.resources.run_folder import acquire_lock
@@ -31,22 +31,23 @@ def clean_run(run: Path, keep: int, every: int | None, say: Callable[[str], obje
     the run's config. Raises ConfigError for a folder that is no run's, and CheckpointError if another program wrote the
     newest checkpoint that is not damaged. Raises OSError.
     """
-    config = recorded_tree(run)
-    held = access.open_folder(run)
+    config = read_recorded_settings(run)
+    if every is None:
+        every = _read_number(config, "keep_every")
+    folder_fd = access.open_folder(run)
     lock = -1
     try:
-        inside = access.descriptor_path(held)
-        access.check_below(inside, (FOLDER,), links_in=FOLDER)
-        lock = acquire_lock(inside)  # no run can begin in this folder meanwhile
+        folder = access.descriptor_path(folder_fd)
+        access.check_below(folder, (FOLDER,), links_in=FOLDER)
+        lock = acquire_lock(folder)  # no run can begin in this folder meanwhile
         total = 0
-        for checkpoint in _doomed(inside, keep, _number(config, "keep_every") if every is None else every, config):
-            size = _size(checkpoint)
-            total += size
-            say(f"{run / FOLDER / checkpoint.name}: {size / 1e6:,.1f} MB{' removed' if remove else ''}")
-            if remove and checkpoint.name.startswith(PREFIX):
-                remove_checkpoint(checkpoint)
-            elif remove:
-                files.remove(checkpoint)
+        for checkpoint in _checkpoints_to_remove(folder, keep, every, config):
+            nbytes = _measure_size(checkpoint)
+            total += nbytes
+            action = " removed" if remove else ""
+            say(f"{run / FOLDER / checkpoint.name}: {nbytes / 1e6:,.1f} MB{action}")
+            if remove:
+                _remove(checkpoint)
         return total
     except BlockingIOError:
         say(f"{run}: goes on, and is left alone")
@@ -54,30 +55,39 @@ def clean_run(run: Path, keep: int, every: int | None, say: Callable[[str], obje
     except OSError as error:
         raise ConfigError(access.show_real_paths(f"{error.filename or run}: {error.strerror}")) from None
     finally:
-        for fd in (lock, held):
+        for fd in (lock, folder_fd):
             if fd >= 0:
                 os.close(fd)
 
 
-def _doomed(run: Path, keep: int, every: int, config: object) -> Iterator[Path]:
+def _remove(checkpoint: Path) -> None:
+    """Removes a checkpoint, or the folder of a damaged one."""
+    if checkpoint.name.startswith(PREFIX):
+        remove_checkpoint(checkpoint)
+    else:
+        files.remove(checkpoint)
+
+
+def _checkpoints_to_remove(run: Path, keep: int, every: int, config: object) -> Iterator[Path]:
     """Yields the checkpoints to remove, the oldest first, then the damaged ones. Raises CheckpointError, OSError."""
     folder = run / FOLDER
     if not folder.is_dir():
         return
     good = find_newest_undamaged(folder).good
-    wanted = still_to_export(run, _number(config, "export_every"))
-    newer = [] if good is None else [path for path in list_checkpoints(folder) if path.name >= good.name]
-    for old in list_removable(folder, keep, every, wanted):
-        if good is not None and old not in newer:
-            yield old
+    if good is not None:
+        is_export_due = create_export_check(run, _read_number(config, "export_every"))
+        retained = [path for path in list_checkpoints(folder) if path.name >= good.name]
+        for checkpoint in list_removable(folder, keep, every, is_export_due):
+            if checkpoint not in retained:
+                yield checkpoint
     yield from sorted(path for path in folder.iterdir() if path.name.startswith(DAMAGED) and path.is_dir())
 
 
-def _number(config: object, key: str) -> int:
+def _read_number(config: object, key: str) -> int:
     """Returns an integer key of the recorded section `train`, or 0 if it is not there."""
     value = value_at(config, f"train.{key}")
     return value if type(value) is int else 0
 
 
-def _size(folder: Path) -> int:
+def _measure_size(folder: Path) -> int:
     return sum(path.lstat().st_size for path in folder.iterdir())

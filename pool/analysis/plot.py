@@ -6,7 +6,7 @@ import io
 from pathlib import Path
 
 from loader.pictures import require_matplotlib
-from pool.analysis.range_test import RangeTest, limits
+from pool.analysis.range_test import RangeTest, loss_limits
 from pool.errors import ConfigError
 
 # late imports: matplotlib is an extra, and takes long to load
@@ -37,7 +37,7 @@ def plot_rates(test: RangeTest, path: Path) -> None:
     axes.plot(test.rates, test.losses, linewidth=0.5, alpha=0.5, label="loss")
     axes.plot(test.rates, test.smoothed, label="smoothed")
     axes.axvline(test.suggested, color="black", linestyle="--", label=f"suggested: {test.suggested:.2g}")
-    bottom, top = limits(test.smoothed)
+    bottom, top = loss_limits(test.smoothed)
     margin = 0.05 * (top - bottom) or 1.0
     axes.set_ylim(bottom - margin, top + margin)
     axes.legend()

@@ -23,13 +23,13 @@ from loader.rows.readers import read_column_texts, without_labels
 from loader.stream.data import Data
 from loader.stream.schema import SparseBatch
 from loader.stream.sequential import read_in_file_order
-from pool.analysis.prediction_files import check_name, open_writer
+from pool.analysis.prediction_files import check_output_name, open_writer
 from pool.analysis.untrained import untrained_shares
 from pool.config.changes import Change
 from pool.errors import ConfigError, PoolError
-from pool.export.load import Trained, described, load_members
+from pool.export.load import TrainedNetwork, describe_networks, load_networks
 from pool.export.member import NEWEST, Choice
-from pool.export.run import Method, data_config, method_of
+from pool.export.run import Method, build_data_config, predict_method
 from pool.metrics.feature_uses import FeatureUses, UntrainedShare
 from pool.nn.batch import TensorBatch
 
@@ -38,7 +38,7 @@ from pool.nn.batch import TensorBatch
 class Predictor:
     """Predicts batches with the networks of a checkpoint, or with one of them."""
 
-    members: tuple[Trained, ...]
+    members: tuple[TrainedNetwork, ...]
     methods: tuple[Method, ...]
     verb: str  # name of the command that predicts, for messages
 
@@ -46,30 +46,35 @@ class Predictor:
     def open(cls, where: Path, task: str | None, verb: str, choice: Choice = NEWEST) -> Predictor:
         """Loads the networks of a checkpoint or run. Predictions will be the mean over all, unless `choice` names one
         member. Raises PoolError."""
-        members = load_members(where, task, verb, choice)
-        for each in members:
-            each.model.eval()
-        return cls(members, tuple(method_of(each, verb) for each in members), verb)
+        members = load_networks(where, task, verb, choice)
+        for member in members:
+            member.model.eval()
+        return cls(members, tuple(predict_method(member, verb) for member in members), verb)
 
     def __str__(self) -> str:
-        return described(self.members)
+        return describe_networks(self.members)
 
     def predict(self, batch: TensorBatch, samples: int) -> npt.NDArray[Any]:
         """Returns the predictions [samples, k], in the order of the batch. Raises PoolError."""
-        each = [self._answer(*member, batch, samples) for member in zip(self.members, self.methods, strict=True)]
-        return _mean(each, f"{self.verb}: the task {self.members[0].name}")
+        predictions = [
+            self._predict_member(member, method, batch, samples)
+            for member, method in zip(self.members, self.methods, strict=True)
+        ]
+        return _mean(predictions, f"{self.verb}: the task {self.members[0].name}")
 
-    def _answer(self, member: Trained, method: Method, batch: TensorBatch, samples: int) -> npt.NDArray[Any]:
+    def _predict_member(
+        self, member: TrainedNetwork, method: Method, batch: TensorBatch, samples: int
+    ) -> npt.NDArray[Any]:
         """Returns the predictions [samples, k] of one member, and checks their shape. Raises PoolError."""
-        who = f"{self.verb}: the task {member.name}"
+        subject = f"{self.verb}: the task {member.name}"
         try:
             with torch.no_grad():
                 output = method(member.model, batch)
         except Exception as error:
-            raise PoolError(f"{who}: {format_error_with_location(error)}") from error
+            raise PoolError(f"{subject}: {format_error_with_location(error)}") from error
         shape = tuple(output.shape) if isinstance(output, torch.Tensor) else type(output).__name__
         if not isinstance(output, torch.Tensor) or output.dim() not in (1, 2) or len(output) != samples:
-            raise PoolError(f"{who} gives {shape}, and [{samples}] or [{samples}, k] is expected")
+            raise PoolError(f"{subject} gives {shape}, and [{samples}] or [{samples}, k] is expected")
         numbers = output.detach().cpu()
         if numbers.dtype in (torch.bfloat16, torch.float16):
             numbers = numbers.float()
@@ -77,8 +82,9 @@ class Predictor:
 
 
 @dataclass(frozen=True)
-class Predicted:
-    """What a file of predictions was made from: the number of samples, and their features that were never trained."""
+class PredictionSummary:
+    """Describes the data of a file of predictions: the number of samples, and their features that were never
+    trained."""
 
     samples: int
     untrained: tuple[UntrainedShare, ...]  # one for each field; empty where they can't be known
@@ -93,7 +99,7 @@ def predict_file(
     *,
     ids: str | None = None,
     header: bool = False,
-) -> Predicted:
+) -> PredictionSummary:
     """Writes the predictions for each sample of the data files, in the format of the output's ending
     (`prediction_files.ENDINGS`). Labels are not read. Returns the number of samples, and the shares of their features
     that were never trained.
@@ -104,13 +110,13 @@ def predict_file(
     """
     samples = 0
     uses = FeatureUses()
-    ending = check_name(output)
+    ending = check_output_name(output)
     try:
-        config = data_config(predictor.members[0], changes, predictor.verb)
+        config = build_data_config(predictor.members[0], changes, predictor.verb)
         files = identify(find_files(patterns, "--data"))
         data = without_labels(config.data)
         names = None if ids is None else read_column_texts(data, files, ids)
-        with _output(output) as file:
+        with _open_output(output) as file:
             writer = open_writer(ending, file.write, ids, header=header)
             for numbers in _predictions(predictor, read_in_file_order(Data(data, files, config.run.seed)), uses):
                 writer.add(numbers, None if names is None else _next_ids(names, len(numbers)))
@@ -132,7 +138,7 @@ def predict_file(
         if hasattr(error, "offset"):  # damaged data, which has an exit code of its own
             raise
         raise ConfigError(str(error)) from None
-    return Predicted(samples, untrained_shares(uses, predictor.members[0]))
+    return PredictionSummary(samples, untrained_shares(uses, predictor.members[0]))
 
 
 def _next_ids(ids: Iterator[str], count: int) -> list[str]:
@@ -144,9 +150,10 @@ def _next_ids(ids: Iterator[str], count: int) -> list[str]:
 
 
 @contextmanager
-def _output(path: Path) -> Iterator[NewFile | OutputPipe]:
+def _open_output(path: Path) -> Iterator[NewFile | OutputPipe]:
     """Opens the output: a pipe, or a new file that appears under its name when it is complete."""
-    if (pipe := open_output_pipe(path)) is None:
+    pipe = open_output_pipe(path)
+    if pipe is None:
         with NewFile(path, path.with_name(f".{path.name}.part")) as file:
             yield file
         return
@@ -169,7 +176,7 @@ def _predictions(
         yield result
 
 
-def _mean(members: Sequence[npt.NDArray[Any]], who: str) -> npt.NDArray[Any]:
+def _mean(members: Sequence[npt.NDArray[Any]], subject: str) -> npt.NDArray[Any]:
     """Returns the mean over the members, added up in double precision in the order of the members. Raises ConfigError
     for integers, and PoolError if the members' shapes differ."""
     first = members[0]
@@ -177,11 +184,12 @@ def _mean(members: Sequence[npt.NDArray[Any]], who: str) -> npt.NDArray[Any]:
         return first
     if not np.issubdtype(first.dtype, np.floating):
         raise ConfigError(
-            f"{who} gives {first.dtype}, which has no mean over members: choose with --member M or --member best"
+            f"{subject} gives {first.dtype}, which has no mean over members: choose with --member M or --member best"
         )
-    if wrong := next((each.shape for each in members if each.shape != first.shape), None):
-        raise PoolError(f"{who} gives {first.shape} for one member and {wrong} for another")
+    for member in members:
+        if member.shape != first.shape:
+            raise PoolError(f"{subject} gives {first.shape} for one member and {member.shape} for another")
     total = np.zeros(first.shape)
-    for each in members:
-        total += each
+    for member in members:
+        total += member
     return (total / len(members)).astype(first.dtype)

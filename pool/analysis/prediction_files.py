@@ -17,9 +17,9 @@ from pool.errors import ConfigError
 
 PARQUET = ".parquet"
 ENDINGS = (".tsv", ".csv", ".txt", PARQUET)
-_GROUP = 1 << 17  # smallest number of rows in a Parquet row group
+_MIN_GROUP_ROWS = 1 << 17  # smallest number of rows in a Parquet row group
 _DIGITS = {np.dtype(np.float32): "%.9g", np.dtype(np.float64): "%.17g"}  # enough digits to read the same number back
-_UNFIT = {"\t": re.compile(r"[\t\r\n]"), ",": re.compile(r"[\r\n]")}  # what a field can't hold, by separator
+_FORBIDDEN = {"\t": re.compile(r"[\t\r\n]"), ",": re.compile(r"[\r\n]")}  # what a field can't hold, by separator
 
 Array = npt.NDArray[Any]
 WriteBytes = Callable[[bytes], object]
@@ -36,7 +36,7 @@ class PredictionWriter(Protocol):
         """Writes what is still buffered, and ends the file."""
 
 
-def check_name(path: Path) -> str:
+def check_output_name(path: Path) -> str:
     """Returns the ending of an output file's name. Raises UsageError if it names another format, and ConfigError if the
     package for the format is missing."""
     ending = check_output_ending(path, "predictions", ENDINGS)
@@ -64,25 +64,31 @@ class _Lines:
 
     def add(self, numbers: Array, ids: Sequence[str] | None) -> None:
         if self._needs_header:
-            names = [*([] if self._ids is None else [self._quoted(self._ids)]), *_names(numbers.shape[1])]
-            self._write((self._separator.join(names) + "\n").encode())
+            self._write_header(numbers.shape[1])
             self._needs_header = False
-        row = self._separator.join([_DIGITS.get(numbers.dtype, "%d")] * numbers.shape[1])
-        lines = [f"{row % tuple(line)}\n" for line in numbers.tolist()]
+        row_format = self._separator.join([_DIGITS.get(numbers.dtype, "%d")] * numbers.shape[1])
+        lines = [f"{row_format % tuple(row)}\n" for row in numbers.tolist()]
         if ids is not None:
-            begins = [self._quoted(text) + self._separator for text in ids]
-            lines = [begin + line for begin, line in zip(begins, lines, strict=True)]
+            prefixes = [self._quote(text) + self._separator for text in ids]
+            lines = [prefix + line for prefix, line in zip(prefixes, lines, strict=True)]
         self._write("".join(lines).encode())
+
+    def _write_header(self, columns: int) -> None:
+        """Writes the line of names."""
+        names = _column_names(columns)
+        if self._ids is not None:
+            names.insert(0, self._quote(self._ids))
+        self._write((self._separator.join(names) + "\n").encode())
 
     def close(self) -> None:
         """Does nothing, as `add` writes at once."""
 
-    def _quoted(self, text: str) -> str:
+    def _quote(self, text: str) -> str:
         """Returns an id as a field of the line, quoted where CSV needs it. Raises ConfigError if no line can hold
         it."""
-        if _UNFIT[self._separator].search(text):
-            unfit = "a tab or a line end" if self._separator == "\t" else "a line end"
-            raise ConfigError(f"--id: {text!r} has {unfit} in it, which a line of the output can't hold")
+        if _FORBIDDEN[self._separator].search(text):
+            forbidden = "a tab or a line end" if self._separator == "\t" else "a line end"
+            raise ConfigError(f"--id: {text!r} has {forbidden} in it, which a line of the output can't hold")
         if self._separator == "," and ("," in text or '"' in text):
             return '"' + text.replace('"', '""') + '"'
         return text
@@ -103,7 +109,7 @@ class _Table:
         self._numbers.append(numbers)
         self._ids += ids or []
         self._rows += len(numbers)
-        if self._rows >= _GROUP:
+        if self._rows >= _MIN_GROUP_ROWS:
             self._write_group()
 
     def close(self) -> None:
@@ -116,7 +122,7 @@ class _Table:
         import pyarrow.parquet  # late: an extra
 
         numbers = np.concatenate(self._numbers) if self._numbers else np.empty((0, 1), np.float32)
-        names = _names(numbers.shape[1])
+        names = _column_names(numbers.shape[1])
         if self._id_name in names:
             raise ConfigError(f"--id {self._id_name}: the column of predictions has that name")
         columns: dict[str, Any] = {}
@@ -149,5 +155,7 @@ class _Sink(io.RawIOBase):
         return self._size
 
 
-def _names(columns: int) -> list[str]:
-    return ["prediction"] if columns == 1 else [f"prediction_{number}" for number in range(columns)]
+def _column_names(columns: int) -> list[str]:
+    if columns == 1:
+        return ["prediction"]
+    return [f"prediction_{number}" for number in range(columns)]

@@ -18,13 +18,13 @@ from pool.config.changes import Change
 from pool.errors import ConfigError
 
 SMOOTHING = 0.9
-LEAST = 10  # steps that a test needs for a result
+MIN_STEPS = 10  # steps that a test needs for a result
 WIDTH, HEIGHT = 64, 14  # of the chart, in characters
 
 
 @dataclass(frozen=True)
 class RangeTest:
-    """The losses of a range test by learning rate, and the rate that they suggest."""
+    """Holds the losses of a range test by learning rate, and the rate that they suggest."""
 
     rates: tuple[float, ...]  # learning rate of each step
     losses: tuple[float, ...]
@@ -33,7 +33,7 @@ class RangeTest:
     suggested: float
 
 
-def changes_for(steps: int, low: float, high: float, run_dir: str) -> list[Change]:
+def range_test_changes(steps: int, low: float, high: float, run_dir: str) -> list[Change]:
     """Returns the changes that turn a config into that of the test's short run. Raises ConfigError for rates that do
     not rise."""
     if not 0 < low < high or not math.isfinite(high):
@@ -42,28 +42,28 @@ def changes_for(steps: int, low: float, high: float, run_dir: str) -> list[Chang
         "name": "torch.optim.lr_scheduler.ExponentialLR",
         "args": {"gamma": (high / low) ** (1 / max(1, steps - 1))},
     }
-    others = {"optimizer.args.lr": low, "schedule": schedule, "train.on_bad_batch": "stop"}
-    return short_run(run_dir, steps, others)
+    settings = {"optimizer.args.lr": low, "schedule": schedule, "train.on_bad_batch": "stop"}
+    return short_run(run_dir, steps, settings)
 
 
-def judge(rates: Sequence[float], losses: Sequence[float]) -> RangeTest:
+def evaluate_rates(rates: Sequence[float], losses: Sequence[float]) -> RangeTest:
     """Finds the learning rate with the lowest smoothed loss before the run diverged, and returns the result of the
     test. `losses` are those of the steps done with `rates`. Raises ConfigError if they are too few."""
-    if len(rates) < LEAST:
-        raise ConfigError(f"find-lr: {len(rates)} steps are too few to say anything; {LEAST} are needed")
-    smoothed = _smoothed(losses)
-    kept = next((index for index in range(1, len(losses)) if _has_diverged(smoothed[: index + 1])), len(losses))
-    best = min(range(kept), key=lambda index: smoothed[index])
+    if len(rates) < MIN_STEPS:
+        raise ConfigError(f"find-lr: {len(rates)} steps are too few to say anything; {MIN_STEPS} are needed")
+    smoothed = _smooth(losses)
+    num_sound = next((index for index in range(1, len(losses)) if _has_diverged(smoothed[: index + 1])), len(losses))
+    best = min(range(num_sound), key=lambda index: smoothed[index])
     return RangeTest(tuple(rates), tuple(losses), tuple(smoothed), rates[best], rates[best] / 10)
 
 
 def _has_diverged(losses: Sequence[float]) -> bool:
-    """Returns whether the newest loss is far above the lowest, relative to the size of these losses."""
+    """Tells whether the newest loss is far above the lowest, relative to the size of these losses."""
     unit = max(abs(losses[0]), abs(min(losses)))
     return not losses[-1] <= min(losses) + (DIVERGED - 1) * unit
 
 
-def _smoothed(losses: Sequence[float]) -> list[float]:
+def _smooth(losses: Sequence[float]) -> list[float]:
     """Returns the exponential mean of the losses up to each step, with bias correction."""
     mean, smoothed = 0.0, list[float]()
     for count, loss in enumerate(losses, 1):
@@ -72,20 +72,20 @@ def _smoothed(losses: Sequence[float]) -> list[float]:
     return smoothed
 
 
-def draw(rates: Sequence[float], losses: Sequence[float], marked: float) -> str:
+def draw_chart(rates: Sequence[float], losses: Sequence[float], marked_rate: float) -> str:
     """Draws losses over the logarithm of the learning rate, in characters. A vertical line stands at the rate
-    `marked`."""
+    `marked_rate`."""
     low, high = math.log10(rates[0]), math.log10(rates[-1])
     span = (high - low) or 1.0
-    bottom, top = limits(losses)
+    bottom, top = loss_limits(losses)
 
     def column_of(rate: float) -> int:
         return round((math.log10(rate) - low) / span * (WIDTH - 1))
 
     grid = [[" "] * WIDTH for _ in range(HEIGHT)]
-    if rates[0] <= marked <= rates[-1]:
+    if rates[0] <= marked_rate <= rates[-1]:
         for row in grid:
-            row[column_of(marked)] = "|"
+            row[column_of(marked_rate)] = "|"
     for rate, loss in zip(rates, losses, strict=True):
         if math.isfinite(loss) and loss <= top:
             height = (loss - bottom) / ((top - bottom) or 1.0)
@@ -96,9 +96,11 @@ def draw(rates: Sequence[float], losses: Sequence[float], marked: float) -> str:
     return "\n".join([*lines, f"{'':11}{begin}{end:>{WIDTH - len(begin)}}", ""])
 
 
-def limits(losses: Sequence[float]) -> tuple[float, float]:
+def loss_limits(losses: Sequence[float]) -> tuple[float, float]:
     """Returns the lowest and the highest loss to draw. Higher losses, of steps that diverged, would flatten the
-    rest."""
+    others."""
     finite = [loss for loss in losses if math.isfinite(loss)]
     bottom, top = min(finite), max(finite)
-    return bottom, min(top, bottom + 2 * (finite[0] - bottom)) if finite[0] > bottom else top
+    if finite[0] > bottom:
+        top = min(top, bottom + 2 * (finite[0] - bottom))
+    return bottom, top

@@ -8,9 +8,11 @@ from typing import Any
 from pool.config.changes import Change
 
 
-def short_run(run_dir: str, steps: int, others: Mapping[str, Any]) -> list[Change]:
-    """Returns the changes that switch off validations, checkpoints, sinks and the user's programs. `others` are further
-    keys with their values."""
+def short_run(run_dir: str, steps: int, more_settings: Mapping[str, Any]) -> list[Change]:
+    """Returns the changes that switch off validations, checkpoints, sinks and the user's programs.
+
+    `more_settings`: further keys with their values.
+    """
     values = {
         "run.dir": run_dir,
         "run.sinks": [],
@@ -28,6 +30,6 @@ def short_run(run_dir: str, steps: int, others: Mapping[str, Any]) -> list[Chang
         "train.export_every": 0,
         "train.on_export": [],
         "train.export_weights": None,
-        **others,
+        **more_settings,
     }
     return [Change(key, value, is_toml=True) for key, value in values.items()]

@@ -17,8 +17,8 @@ from pool.errors import RunError
 
 STEPS = 60
 WARM_UP = 20  # steps at the beginning that are not counted: memory is touched and kernels are compiled
-PAYS = 1.1  # several devices must reach this many times the speed of one
-_BOUNDS = {
+MIN_SPEEDUP = 1.1  # several devices must reach this many times the speed of one
+_BOUND_TEXTS = {
     "compute": "computing",
     "loader": "the loader",
     "reduce": "the coordinator's sums of gradients",
@@ -26,12 +26,12 @@ _BOUNDS = {
     "machines": "other machines",
     "weights": "the exchange",
 }  # texts for people, by the names of shares of the workers' time
-_LEAST = 0.05  # smallest share of the time that is shown
+_MIN_SHARE = 0.05  # smallest share of the time that is shown
 
 
 @dataclass(frozen=True)
 class Speed:
-    """The speed of some devices, and how the workers' time is shared among kinds of work."""
+    """Holds the speed of some devices, and how the workers' time is shared among kinds of work."""
 
     devices: tuple[str, ...]
     samples_per_second: float  # median over the steps
@@ -39,13 +39,13 @@ class Speed:
 
     @property
     def bound(self) -> str:
-        """The kind of work that takes most of the workers' time, as a text for people."""
-        return _BOUNDS[max(_BOUNDS, key=lambda name: self.shares[name])]
+        """Returns the kind of work that takes most of the workers' time, as a text for the user."""
+        return _BOUND_TEXTS[max(_BOUND_TEXTS, key=lambda name: self.shares[name])]
 
     def __str__(self) -> str:
-        named = sorted(((self.shares[name], words) for name, words in _BOUNDS.items()), reverse=True)
-        said = ", ".join(f"{words} {share:.0%}" for share, words in named if share >= _LEAST)
-        return f"{self.samples_per_second:,.0f} samples/s, bound by {said or self.bound}"
+        shares = sorted(((self.shares[name], text) for name, text in _BOUND_TEXTS.items()), reverse=True)
+        bounds = ", ".join(f"{text} {share:.0%}" for share, text in shares if share >= _MIN_SHARE)
+        return f"{self.samples_per_second:,.0f} samples/s, bound by {bounds or self.bound}"
 
 
 def device_sets(devices: Sequence[str]) -> list[tuple[str, ...]]:
@@ -53,30 +53,32 @@ def device_sets(devices: Sequence[str]) -> list[tuple[str, ...]]:
     return list(dict.fromkeys((tuple(devices[:1]), tuple(devices))))
 
 
-def changes_for(devices: Sequence[str], run_dir: str) -> list[Change]:
+def short_run_changes(devices: Sequence[str], run_dir: str) -> list[Change]:
     """Returns the changes that turn a config into that of a short run on these devices."""
-    others = {"pool.devices": list(devices), "schedule": {}, "data.validation_share": 0.0}
-    return short_run(run_dir, STEPS, others)
+    settings = {"pool.devices": list(devices), "schedule": {}, "data.validation_share": 0.0}
+    return short_run(run_dir, STEPS, settings)
 
 
-def speed_of(devices: Sequence[str], steps: Sequence[Mapping[str, Any]]) -> Speed:
+def compute_speed(devices: Sequence[str], steps: Sequence[Mapping[str, Any]]) -> Speed:
     """Computes the speed from a run's records of steps, without those of the warm-up. Raises RunError if there are too
     few."""
-    counted = steps[WARM_UP:]
-    if not counted:
+    measured = steps[WARM_UP:]
+    if not measured:
         raise RunError(f"--measure: {len(steps)} steps are too few to say anything; {WARM_UP + 1} are needed")
-    shares = {name: fmean(step.get(name, 0.0) for step in counted) for name in _BOUNDS}
-    return Speed(tuple(devices), median(step["samples_per_second"] for step in counted), shares)
+    shares = {name: fmean(step.get(name, 0.0) for step in measured) for name in _BOUND_TEXTS}
+    return Speed(tuple(devices), median(step["samples_per_second"] for step in measured), shares)
 
 
-def lines(speeds: Sequence[Speed]) -> Iterator[str]:
+def format_speeds(speeds: Sequence[Speed]) -> Iterator[str]:
     """Yields lines that show the speeds to people. `speeds` has that of one device and, if there are more, that of
     all."""
-    one, every = speeds[0], speeds[-1]
-    yield f"{'with 1 device':22}{one}"
+    single, multiple = speeds[0], speeds[-1]
+    yield f"{'with 1 device':22}{single}"
     if len(speeds) == 1:
         return
-    times = every.samples_per_second / one.samples_per_second if one.samples_per_second > 0 else 0.0
-    yield f"{f'with {len(every.devices)} devices':22}{every}: {times:.2f} times as fast"
-    if times < PAYS:
-        yield f"{'':22}more than one device does not pay here: {every.bound} bounds the step"
+    speedup = 0.0
+    if single.samples_per_second > 0:
+        speedup = multiple.samples_per_second / single.samples_per_second
+    yield f"{f'with {len(multiple.devices)} devices':22}{multiple}: {speedup:.2f} times as fast"
+    if speedup < MIN_SPEEDUP:
+        yield f"{'':22}more than one device does not pay here: {multiple.bound} bounds the step"

@@ -19,14 +19,14 @@ from torch import Tensor, nn
 from loader.files.regular import open_regular
 from pool.checkpoint.state import OPTIMIZER
 from pool.exchange.layout import remove_member_prefix
-from pool.export.load import Trained, first_model
+from pool.export.load import TrainedNetwork, build_initial_model
 from pool.metrics.feature_uses import FeatureUses, UntrainedShare
 from pool.nn.sparse_linear import SparseLinear
 
 _DECAY_TOLERANCE = 1e-4  # relative deviation of each number in a row that only weight decay changed
 
 
-def untrained_shares(uses: FeatureUses, trained: Trained) -> tuple[UntrainedShare, ...]:
+def untrained_shares(uses: FeatureUses, trained: TrainedNetwork) -> tuple[UntrainedShare, ...]:
     """Returns the share of untrained features for each field that the network has tables for. Returns nothing where
     that can't be known: for a network that did not begin with newly drawn weights, or was written by another version of
     torch.
@@ -34,14 +34,15 @@ def untrained_shares(uses: FeatureUses, trained: Trained) -> tuple[UntrainedShar
     A row counts as untrained if it equals that of a new model, except for weight decay, and if the optimizer's sums of
     squares contain no gradient of it.
     """
-    first = first_model(trained)
+    first = build_initial_model(trained)
     if first is None:
         return ()
     initial = dict(first.named_parameters())
     used_fields = uses.of_fields()
     shares = []
     for field, tables in _tables(trained.model).items():
-        if (used := used_fields.get(field)) is None:
+        used = used_fields.get(field)
+        if used is None:
             continue
         untouched = np.ones(len(used.features), bool)
         for name, weight in tables.items():
@@ -60,7 +61,7 @@ def _tables(model: nn.Module) -> Mapping[str, Mapping[str, Tensor]]:
 
 
 def _untouched_rows(
-    trained: Trained, name: str, weight: Tensor, initial: Tensor, rows: npt.NDArray[np.intp]
+    trained: TrainedNetwork, name: str, weight: Tensor, initial: Tensor, rows: npt.NDArray[np.intp]
 ) -> npt.NDArray[np.bool_]:
     """Returns for each of `rows` whether training left it unchanged, except for weight decay. The optimizer's state is
     read only if the weights alone do not decide."""
@@ -76,26 +77,26 @@ def _untouched_rows(
 def _only_decayed(weight: Tensor, initial: Tensor, rows: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
     """Returns for each row of the table whether it is among `rows`, and all its numbers are the initial ones times one
     factor that these rows share. `weight` and `initial` hold only the rows that are True in `rows`."""
-    now, before = weight.double(), initial.double()
-    ratios = (now / before)[before != 0]
+    weight, initial = weight.double(), initial.double()
+    ratios = (weight / initial)[initial != 0]
     decayed = np.zeros(len(rows), bool)
     if len(ratios) and weight.shape[1] > 1:
-        expected = ratios.median() * before
-        decayed[rows] = ((now - expected).abs() <= _DECAY_TOLERANCE * expected.abs()).all(1).numpy()
+        expected = ratios.median() * initial
+        decayed[rows] = ((weight - expected).abs() <= _DECAY_TOLERANCE * expected.abs()).all(1).numpy()
     return decayed
 
 
-def _rows_without_gradient(trained: Trained, name: str, weight: Tensor) -> npt.NDArray[np.bool_]:
+def _rows_without_gradient(trained: TrainedNetwork, name: str, weight: Tensor) -> npt.NDArray[np.bool_]:
     """Returns for each row whether the optimizer's sums of squares are as small as the smallest of the table. All rows
     are True if the optimizer has no such sums."""
-    without = torch.ones(len(weight), dtype=torch.bool)
+    has_no_gradient = torch.ones(len(weight), dtype=torch.bool)
     for sums in _optimizer_tensors(trained, name):
         if sums.shape[:1] == weight.shape[:1] and sums.is_floating_point() and float(sums.min()) >= 0:
-            without &= (sums == sums.min()).reshape(len(sums), -1).all(1)
-    return without.numpy()
+            has_no_gradient &= (sums == sums.min()).reshape(len(sums), -1).all(1)
+    return has_no_gradient.numpy()
 
 
-def _optimizer_tensors(trained: Trained, name: str) -> Iterator[Tensor]:
+def _optimizer_tensors(trained: TrainedNetwork, name: str) -> Iterator[Tensor]:
     """Yields the tensors of a parameter's optimizer state. For an ensemble they are those of all members, which see the
     same batches."""
     path = trained.checkpoint / OPTIMIZER

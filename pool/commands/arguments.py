@@ -72,7 +72,7 @@ NetworkConfig = Annotated[
 ]
 
 
-def check_new(outputs: Iterable[Path], force: bool) -> None:
+def refuse_existing(outputs: Iterable[Path], force: bool) -> None:
     """Checks that no output would replace a file, unless `force` is given. Raises ConfigError for the first that
     would."""
     for output in outputs:
@@ -80,12 +80,12 @@ def check_new(outputs: Iterable[Path], force: bool) -> None:
             raise ConfigError(f"{output}: is there already; give another name, or --force to replace it")
 
 
-def parse_overrides(given: Iterable[str] | None, *, resume: bool) -> list[tuple[str, Any]]:
+def parse_overrides(values: Iterable[str] | None, *, resume: bool) -> list[tuple[str, Any]]:
     """Parses the values of `--override` to keys and values. Raises ConfigError for a value that can't be parsed, and
     for any without `--resume`."""
     from pool.supervisor.prepare.overrides import parse_override  # late: pydantic, which `pool --help` needs not
 
-    changes = [parse_override(text) for text in given or ()]
+    changes = [parse_override(text) for text in values or ()]
     if changes and not resume:
         raise ConfigError("--override: changes a run that is resumed; without --resume use --set")
     return changes

@@ -67,10 +67,10 @@ def check(
 
 def _measure(config: Path, overrides: Sequence[str | Change], devices: Sequence[str]) -> None:
     """Measures the run's speed with one of its devices and with all, and prints it."""
-    from pool.analysis.speed import device_sets, lines
+    from pool.analysis.speed import device_sets, format_speeds
 
-    speeds = [_measure_speed(config, overrides, chosen) for chosen in device_sets(devices)]
-    sys.stdout.write("\n".join(["", "Measured", *lines(speeds), ""]))
+    speeds = [_measure_speed(config, overrides, device_set) for device_set in device_sets(devices)]
+    sys.stdout.write("\n".join(["", "Measured", *format_speeds(speeds), ""]))
 
 
 def _measure_speed(config: Path, overrides: Sequence[str | Change], devices: Sequence[str]) -> Speed:
@@ -78,21 +78,21 @@ def _measure_speed(config: Path, overrides: Sequence[str | Change], devices: Seq
     typer.Exit if the run fails."""
     # late: pydantic and zmq, which `pool --help` needs not
     from pool.analysis.records import read_run
-    from pool.analysis.speed import STEPS, changes_for, speed_of
+    from pool.analysis.speed import STEPS, compute_speed, short_run_changes
     from pool.config.load import load_config
     from pool.supervisor.train import train as run
 
     sys.stderr.write(f"measuring: {STEPS} steps on {', '.join(devices)}\n")
     with tempfile.TemporaryDirectory(prefix="pool-measure-") as folder, _no_output():
-        settings = load_config(config, [*overrides, *changes_for(devices, str(Path(folder) / "run"))])
+        settings = load_config(config, [*overrides, *short_run_changes(devices, str(Path(folder) / "run"))])
         code = run(settings, resume=False)
         if code:
             raise typer.Exit(code)
-        return speed_of(devices, read_run(settings.run_dir).steps)
+        return compute_speed(devices, read_run(settings.run_dir).steps)
 
 
 @contextlib.contextmanager
 def _no_output() -> Iterator[None]:
     """Discards what is written to standard output."""
-    with Path(os.devnull).open("w", encoding="utf-8") as nowhere, contextlib.redirect_stdout(nowhere):
+    with Path(os.devnull).open("w", encoding="utf-8") as null, contextlib.redirect_stdout(null):
         yield

@@ -24,7 +24,7 @@ def _config_names(incomplete: str) -> list[str]:
     """Returns the names of bundled configs that begin with `incomplete`, for the shell to complete."""
     from pool.config import bundle
 
-    return [name for name in bundle.names() if name.startswith(incomplete)]
+    return [name for name in bundle.list_names() if name.startswith(incomplete)]
 
 
 def configs(
@@ -40,19 +40,20 @@ def configs(
 
     if not name:
         if output is not None:
-            raise ConfigError(f"configs: which one is to be copied? There are {', '.join(bundle.names())}")
-        width = 2 + max(map(len, bundle.names()))
-        lines = [f"{name:<{width}}{bundle.about(name)}" for name in bundle.names()]
-        lines += ["", "Copy one: pool configs NAME -o my.toml", f"Sample data: {bundle.folder() / 'sample'}"]
+            raise ConfigError(f"configs: which one is to be copied? There are {', '.join(bundle.list_names())}")
+        names = bundle.list_names()
+        width = 2 + max(map(len, names))
+        lines = [f"{name:<{width}}{bundle.read_summary(name)}" for name in names]
+        lines += ["", "Copy one: pool configs NAME -o my.toml", f"Sample data: {bundle.configs_folder() / 'sample'}"]
         sys.stdout.write("\n".join(lines) + "\n")
     elif output is None or is_stream(output):
-        sys.stdout.write(bundle.text(name))
+        sys.stdout.write(bundle.read_text(name))
     else:
         from pool.config.load import read_toml
         from pool.stages.recipe import is_recipe
 
         check_output_ending(output, "configs", [".toml"])
-        bundle.copy(name, output)
+        bundle.copy_config(name, output)
         command = "recipe" if is_recipe(read_toml(output)) else "train"
         sys.stdout.write(f"{output}: edit it, then pool {command} {shlex.quote(str(output))}\n")
 
@@ -66,14 +67,14 @@ def settings(
 ) -> None:
     """Show every key that a config file may have: default, allowed values, meaning."""
     from loader.stream.sources import SOURCES
-    from pool.config.reference import markdown, plain, show
+    from pool.config.reference import format_markdown, format_text, print_settings
 
     sources = tuple(SOURCES.bundled) if source is None else (source,)
     if as_markdown:
-        sys.stdout.write(markdown(task, sources))
+        sys.stdout.write(format_markdown(task, sources))
     elif sys.stdout.isatty():
         from rich.console import Console
 
-        show(Console(highlight=False), task, sources)
+        print_settings(Console(highlight=False), task, sources)
     else:
-        sys.stdout.write(plain(task, sources))
+        sys.stdout.write(format_text(task, sources))

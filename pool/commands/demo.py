@@ -38,19 +38,21 @@ def demo(
     except FileExistsError:
         raise ConfigError(f"{folder}: is there already; remove it, or name a new one: pool demo FOLDER") from None
     config, net = folder / "demo.toml", folder / "net.nnue"
-    bundle.copy("demo", config)
-    changes = [word for change in (f"run.dir={folder}", *(overrides or ())) for word in ("--set", change)]
+    bundle.copy_config("demo", config)
+    changes: list[str] = []
+    for change in (f"run.dir={folder}", *(overrides or ())):
+        changes += ["--set", change]
     steps = (
         ("trains Stockfish 15.1's network on 250,000 positions, 150 steps", ["train", str(config), *changes]),
         ("writes the network as the engine reads it", ["export", str(folder / "checkpoints/last"), "-o", str(net)]),
         (
             "evaluates some positions as the engine does",
-            ["eval", str(net), "--epd", str(bundle.folder() / "sample/positions.epd")],
+            ["eval", str(net), "--epd", str(bundle.configs_folder() / "sample/positions.epd")],
         ),
     )
-    for number, (about, words) in enumerate(steps, 1):
-        sys.stdout.write(f"demo {number}/{len(steps)}: {about}\n{shlex.join(['pool', *words])}\n")
+    for number, (about, arguments) in enumerate(steps, 1):
+        sys.stdout.write(f"demo {number}/{len(steps)}: {about}\n{shlex.join(['pool', *arguments])}\n")
         sys.stdout.flush()
-        code = context.find_root().command.main(words, prog_name="pool", standalone_mode=False)
+        code = context.find_root().command.main(arguments, prog_name="pool", standalone_mode=False)
         if code:
             raise typer.Exit(code)

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from pool.commands.arguments import Averaged, Checkpoint, Force, Member, TrustedTask, check_new
+from pool.commands.arguments import Averaged, Checkpoint, Force, Member, TrustedTask, refuse_existing
 from pool.errors import ConfigError
 
 # late imports: every command starts without what it does not use
@@ -87,26 +87,26 @@ def export(
     language = None if header == "none" else header
     pipe = open_output_pipe(output)
     if pipe is not None and (language is not None or pipe.isatty()):
-        wrong = "is a terminal" if pipe.isatty() else "--header writes a file beside FILE"
-        raise ConfigError(f"-o {output}: {wrong}: name a file, or redirect the output")
-    check_new([output] if language is None else [output, header_path(output, language)], force)
-    news = sys.stdout if pipe is None else sys.stderr
+        problem = "is a terminal" if pipe.isatty() else "--header writes a file beside FILE"
+        raise ConfigError(f"-o {output}: {problem}: name a file, or redirect the output")
+    refuse_existing([output] if language is None else [output, header_path(output, language)], force)
+    messages = sys.stdout if pipe is None else sys.stderr
     with contextlib.nullcontext() if pipe is None else tempfile.TemporaryDirectory(prefix="pool-export-") as folder:
-        place = output if folder is None else Path(folder) / "network"
+        file = output if folder is None else Path(folder) / "network"
         exported = export_checkpoint(
             checkpoint,
-            place,
+            file,
             description,
             task,
             choice,
             header=language,
             permute=permute or (),
             onnx=onnx,
-            say=lambda gained: news.write(f"{gained}\n"),
+            say=lambda line: messages.write(f"{line}\n"),
         )
-        news.write(f"{output}: {place.stat().st_size:,} bytes, from {exported}\n")
+        messages.write(f"{output}: {file.stat().st_size:,} bytes, from {exported}\n")
         if pipe is not None:
-            pipe.write(place.read_bytes())
+            pipe.write(file.read_bytes())
             pipe.flush()
             pipe.close()
     if language is not None:

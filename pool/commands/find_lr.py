@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from loader.command_line.json_line import json_line
-from pool.commands.arguments import Force, Overrides, check_new
+from pool.commands.arguments import Force, Overrides, refuse_existing
 from pool.errors import PoolError
 
 if TYPE_CHECKING:
@@ -48,23 +48,24 @@ def find_lr(
     depends on batch size, optimizer and data. The run may diverge at the end, which is what it is for.
     """
     from pool.analysis.plot import check_plot, plot_rates
-    from pool.analysis.range_test import changes_for
+    from pool.analysis.range_test import range_test_changes
     from pool.config.load import load_config
 
     if plot is not None:
         check_plot(plot)
-        check_new([plot], force)
+        refuse_existing([plot], force)
     folder = Path(tempfile.mkdtemp(prefix="find-lr-"))
     try:
-        test = _tested(load_config(config, [*(overrides or ()), *changes_for(steps, low, high, str(folder / "run"))]))
+        changes = range_test_changes(steps, low, high, str(folder / "run"))
+        test = _run_test(load_config(config, [*(overrides or ()), *changes]))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     if as_json:
         sys.stdout.write(json_line(asdict(test)))
     else:
-        from pool.analysis.range_test import draw
+        from pool.analysis.range_test import draw_chart
 
-        sys.stdout.write(draw(test.rates, test.smoothed, test.suggested))
+        sys.stdout.write(draw_chart(test.rates, test.smoothed, test.suggested))
         sys.stdout.write(
             f"lowest smoothed loss at {test.lowest:.2e}; suggested: --set optimizer.args.lr={test.suggested:.2g}\n"
         )
@@ -72,24 +73,27 @@ def find_lr(
         plot_rates(test, plot)
 
 
-def _tested(config: Config) -> RangeTest:
+def _run_test(config: Config) -> RangeTest:
     """Trains the short run, and returns the result of the range test. A run that diverges after enough steps is no
     failure. Raises PoolError, or typer.Exit if the run fails otherwise."""
-    from pool.analysis.range_test import LEAST, judge
+    from pool.analysis.range_test import MIN_STEPS, evaluate_rates
     from pool.analysis.records import read_run
     from pool.supervisor.train import train
 
     sys.stderr.write(f"find-lr: {config.train.steps} steps\n")
     failure: PoolError | None = None
     code = 0
-    with Path(os.devnull).open("w", encoding="utf-8") as nowhere, contextlib.redirect_stdout(nowhere):
+    with Path(os.devnull).open("w", encoding="utf-8") as null, contextlib.redirect_stdout(null):
         try:
             code = train(config, resume=False)
         except PoolError as error:
             failure = error
     if code != 0:
         raise typer.Exit(code)
-    done = read_run(config.run_dir).steps if (config.run_dir / "config.json").exists() else []
-    if failure is not None and (len(done) < LEAST or "not finite" not in str(failure)):
+    records = read_run(config.run_dir).steps if (config.run_dir / "config.json").exists() else []
+    has_diverged = failure is not None and "not finite" in str(failure) and len(records) >= MIN_STEPS
+    if failure is not None and not has_diverged:
         raise failure
-    return judge([step["learning_rate"] for step in done], [step["loss"] for step in done])
+    rates = [record["learning_rate"] for record in records]
+    losses = [record["loss"] for record in records]
+    return evaluate_rates(rates, losses)

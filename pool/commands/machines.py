@@ -15,7 +15,7 @@ from pool.errors import ConfigError
 
 if TYPE_CHECKING:
     from pool.config.tree import Config
-    from pool.machines.place import MachinePlace
+    from pool.machines.rank import MachineRank
 
 # late imports: every command starts without what it does not use
 
@@ -25,7 +25,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _write_key(file: Path | None) -> None:
-    """Writes a new key to the file and ends the command. Does nothing without a file."""
+    """Writes a new key to a file and ends the command. Does nothing if there is no file."""
     if file is None:
         return
     from pool.machines.key import write_key
@@ -100,21 +100,21 @@ def train_on_machines(
     """
     from pool.config.load import load_config
     from pool.machines.local import run_all
-    from pool.machines.start import Given, join
+    from pool.machines.start import MachineOptions, join_machines
     from pool.supervisor.train import train as run
 
-    given = Given(machines, machine, first, interface, key, port)
+    options = MachineOptions(machines, machine, first, interface, key, port)
     settings = load_config(config, overrides or (), trace=trace)
     changes = parse_overrides(override, resume=resume)
     if local:
-        if machines is None or given != Given(machines=machines):
+        if machines is None or options != MachineOptions(machines=machines):
             raise ConfigError(
                 "--local: goes with --machines, and with none of --machine, --first, --interface, --port, --key"
             )
-        raise typer.Exit(run_all(machines, _without(sys.argv[2:], "--local", "--machines")))
-    group = join(given, os.environ)
+        raise typer.Exit(run_all(machines, _remove_options(sys.argv[2:], "--local", "--machines")))
+    group = join_machines(options, os.environ)
     code = run(
-        _settings_of_machine(settings, group.place, is_config_file=not config.is_dir()),
+        _settings_of_machine(settings, group.rank, is_config_file=not config.is_dir()),
         resume=resume,
         allow_different_numerics=allow_different_numerics,
         changes=changes,
@@ -123,18 +123,20 @@ def train_on_machines(
     raise typer.Exit(code)
 
 
-def _settings_of_machine(settings: Config, place: MachinePlace, *, is_config_file: bool) -> Config:
+def _settings_of_machine(settings: Config, rank: MachineRank, *, is_config_file: bool) -> Config:
     """Returns the settings for one of several machines, which exchange gradients through host memory. All but the first
     export nothing. With a config file they also have a run folder of their own, as the machines may share one disk.
     Raises ConfigError for an exchange or a number of batches that several machines can't have."""
-    from pool.machines.place import MOST_BATCHES, MOST_NUMBERS
+    from pool.machines.rank import MAX_SHARE_BATCHES, MAX_SHARE_LOSSES
 
-    exchange, batches, machine = settings.pool.exchange, settings.train.batches_per_step, place.machine
+    exchange, batches, machine = settings.pool.exchange, settings.train.batches_per_step, rank.machine
     if exchange not in ("auto", "host"):
         raise ConfigError(f"pool.exchange: {exchange}; for several machines set it to host")
-    most = min(MOST_BATCHES, MOST_NUMBERS // len(settings.members)) * place.machines
-    if batches > most:
-        raise ConfigError(f"train.batches_per_step: {batches}; {place.machines} machines compute {most} at most")
+    max_batches = min(MAX_SHARE_BATCHES, MAX_SHARE_LOSSES // len(settings.members)) * rank.num_machines
+    if batches > max_batches:
+        raise ConfigError(
+            f"train.batches_per_step: {batches}; {rank.num_machines} machines compute {max_batches} at most"
+        )
     pool = settings.pool.model_copy(update={"exchange": "host"})
     run = settings.run
     train = settings.train
@@ -145,13 +147,15 @@ def _settings_of_machine(settings: Config, place: MachinePlace, *, is_config_fil
     return settings.model_copy(update={"pool": pool, "run": run, "train": train})
 
 
-def _without(arguments: Sequence[str], flag: str, option: str) -> list[str]:
+def _remove_options(arguments: Sequence[str], flag: str, option: str) -> list[str]:
     """Returns the command line's arguments without `flag`, and without `option` and its value."""
-    left: list[str] = []
-    words = iter(arguments)
-    for word in words:
-        if word == option:
-            next(words, None)
-        elif word != flag and not word.startswith(f"{option}="):
-            left.append(word)
-    return left
+    remaining: list[str] = []
+    is_value = False
+    for argument in arguments:
+        if is_value:
+            is_value = False
+        elif argument == option:
+            is_value = True
+        elif argument != flag and not argument.startswith(f"{option}="):
+            remaining.append(argument)
+    return remaining

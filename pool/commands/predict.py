@@ -66,9 +66,9 @@ def predict(
     parsed = [Change.parse(text) for text in changes or ()]
     predictor = Predictor.open(checkpoint, task, "predict", Choice(parse_member(member), averaged=averaged))
     with show_sample_count("predict") as on_progress:
-        predicted = predict_file(predictor, data, output, parsed, on_progress, ids=ids, header=header)
-    news = sys.stderr if is_stream(output) else sys.stdout
-    news.write(f"{output}: {predicted.samples:,} samples, from {predictor}\n")
-    for share in predicted.untrained:
+        summary = predict_file(predictor, data, output, parsed, on_progress, ids=ids, header=header)
+    messages = sys.stderr if is_stream(output) else sys.stdout
+    messages.write(f"{output}: {summary.samples:,} samples, from {predictor}\n")
+    for share in summary.untrained:
         if not share.is_small:
-            news.write(f"{share.describe('the data were never trained')}\n")
+            messages.write(f"{share.describe('the data were never trained')}\n")

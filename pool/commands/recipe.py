@@ -40,24 +40,26 @@ def train_recipe(
     on with what is not done. `pool check RECIPE.toml` looks at all stages before. Exit codes are those of pool train.
     Example: pool configs stages -o stages.toml, then pool recipe stages.toml
     """
-    from pool.commands.tables import show
+    from pool.commands.tables import print_table
     from pool.config.load import read_toml
     from pool.stages.recipe import parse_recipe
-    from pool.stages.train import table, train_stages
+    from pool.stages.train import stage_table, train_stages
     from pool.supervisor.summary import format_command
 
     recipe = parse_recipe(read_toml(config), overrides or (), str(config))
     if list_stages:
-        show(table(recipe), left="stage")
+        print_table(stage_table(recipe), left="stage")
         return
-    again = ["recipe", str(config), *(word for change in overrides or () for word in ("--set", change))]
+    arguments = ["recipe", str(config)]
+    for change in overrides or ():
+        arguments += ["--set", change]
     if until is not None:
-        again += ["--until", until]
+        arguments += ["--until", until]
     code = train_stages(
         recipe,
         until=until,
         rerun=rerun,
         allow_different_numerics=allow_different_numerics,
-        again=lambda _: format_command(*again),
+        again=lambda _: format_command(*arguments),
     )
     raise typer.Exit(code)

@@ -39,21 +39,22 @@ def runs(
     meanwhile. Losses that do not measure the same are named below the table.
     """
     from pool.analysis.records import read_runs
-    from pool.analysis.table import as_data, incomparable, rows
-    from pool.commands.tables import show
-    from pool.config.member_settings import differing
+    from pool.analysis.table import find_incomparable, runs_table, summarize_run
+    from pool.commands.tables import print_table
+    from pool.config.member_settings import find_differing_keys
 
-    shown = read_runs(folders, _warn)
+    all_runs = read_runs(folders, _warn)
     if members:
-        shown = [row for run in shown for row in (run.members or (run,))]
+        all_runs = [row for run in all_runs for row in (run.members or (run,))]
     if as_json:
-        keys = differing([run.config for run in shown])
-        for run in shown:
-            sys.stdout.write(json_line(as_data(run, keys)))
+        keys = find_differing_keys([run.config for run in all_runs])
+        for run in all_runs:
+            sys.stdout.write(json_line(summarize_run(run, keys)))
     else:
-        show(rows(shown))
-    for line in incomparable(shown):
-        (_warn if as_json else _note)(line)
+        print_table(runs_table(all_runs))
+    write_line = _warn if as_json else _print_line
+    for line in find_incomparable(all_runs):
+        write_line(line)
 
 
 def status(
@@ -66,16 +67,16 @@ def status(
     folder. Example: until pool status runs/first > status.txt; do sleep 60; done
     """
     from pool.analysis.records import read_run
-    from pool.analysis.table import status_data, status_lines
+    from pool.analysis.table import format_status, summarize_status
     from pool.telemetry.status import LOCK
 
     run = read_run(folder)
     if run.state is None:
         raise ConfigError(f"{folder / LOCK}: may not be opened, and without it nothing says whether the run goes on")
     if as_json:
-        sys.stdout.write(json_line(status_data(run)))
+        sys.stdout.write(json_line(summarize_status(run)))
     else:
-        sys.stdout.writelines(f"{line}\n" for line in status_lines(run))
+        sys.stdout.writelines(f"{line}\n" for line in format_status(run))
     raise typer.Exit(STATE_CODES[run.state])
 
 
@@ -98,20 +99,23 @@ def clean(
     its own (train.keep_checkpoints).
     """
     from pool.analysis.clean import clean_run
-    from pool.analysis.records import run_folders
+    from pool.analysis.records import find_run_folders
 
-    running = False
+    is_any_running = False
     total = 0
-    for folder in run_folders(folders):
-        freed = clean_run(folder, keep, every, _note, remove=yes)
-        running |= freed is None
-        total += freed or 0
-    _note(f"{total / 1e6:,.1f} MB {'freed' if yes else 'would be freed: add --yes to remove them'}")
-    if running:
+    for folder in find_run_folders(folders):
+        freed = clean_run(folder, keep, every, _print_line, remove=yes)
+        if freed is None:
+            is_any_running = True
+        else:
+            total += freed
+    result = "freed" if yes else "would be freed: add --yes to remove them"
+    _print_line(f"{total / 1e6:,.1f} MB {result}")
+    if is_any_running:
         raise typer.Exit(1)
 
 
-def _note(line: str) -> None:
+def _print_line(line: str) -> None:
     sys.stdout.write(f"{line}\n")
 
 

@@ -52,33 +52,42 @@ def sweep(
     of memory holds all members. Train such runs one by one, and compare them by pool runs. Example: pool sweep
     configs/clicks.toml --vary optimizer.args.lr=1e-3,3e-3,1e-2 --seeds 3
     """
-    from pool.analysis.sweep import SEED, Variation, as_data, look_at, rows, sweep_config
-    from pool.commands.tables import show
+    from pool.analysis.sweep import SEED, Variation, build_sweep_config, read_result, result_table, summarize_members
+    from pool.commands.tables import print_table
     from pool.supervisor.prepare import preparation
     from pool.supervisor.summary import sweep_command
     from pool.supervisor.train import train
 
     vary = vary or []
     variations = [Variation.parse(text) for text in vary]
-    settings = sweep_config(config, overrides or (), variations, seeds, trace=trace)
+    settings = build_sweep_config(config, overrides or (), variations, seeds, trace=trace)
     if check:
         preparation.check_run(settings, print)
         return
-    options = [word for text in vary for word in ("--vary", text)] + ([] if seeds == 1 else ["--seeds", str(seeds)])
+    options: list[str] = []
+    for text in vary:
+        options += ["--vary", text]
+    if seeds != 1:
+        options += ["--seeds", str(seeds)]
 
     def again(run_dir: str) -> str:
-        moved = [] if run_dir in (settings.run.dir, str(settings.run_dir)) else [f"run.dir={run_dir}"]
-        return sweep_command(config, options, [*(overrides or ()), *moved])
+        """Returns the command that continues the run. `run_dir`: its folder, which may have been moved."""
+        changes = list(overrides or ())
+        if run_dir not in (settings.run.dir, str(settings.run_dir)):
+            changes.append(f"run.dir={run_dir}")
+        return sweep_command(config, options, changes)
 
     with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
         code = train(settings, resume=resume, allow_different_numerics=allow_different_numerics, again=again)
     if code != 0:
         raise typer.Exit(code)
-    result = look_at(settings.run_dir)
-    varied = [variation.key for variation in variations] + ([] if seeds == 1 else [SEED])
+    result = read_result(settings.run_dir)
+    varied = [variation.key for variation in variations]
+    if seeds != 1:
+        varied.append(SEED)
     if as_json:
-        for row in as_data(result, varied):
-            sys.stdout.write(json_line(row))
+        for summary in summarize_members(result, varied):
+            sys.stdout.write(json_line(summary))
     else:
-        show(rows(result, varied), left="member")
+        print_table(result_table(result, varied), left="member")
         sys.stdout.write(f"{result.note}\n")

@@ -42,13 +42,13 @@ def train(
     in use, 71 not enough memory or disk, 75 a process died again and again, 130 or 143 stopped by a signal.
     """
     from pool.config.load import load_config
-    from pool.machines.start import check_starts_alone
+    from pool.machines.start import refuse_several_machines
     from pool.supervisor.summary import format_command
     from pool.supervisor.train import train as run
 
     settings = load_config(config, overrides or (), trace=trace)
     changes = parse_overrides(override, resume=resume)
-    check_starts_alone(os.environ)
+    refuse_several_machines(os.environ)
     code = run(
         settings,
         resume=resume,

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from pool.commands.arguments import Force, check_new
+from pool.commands.arguments import Force, refuse_existing
 from pool.errors import ConfigError
 
 # late imports: every command starts without what it does not use
@@ -65,10 +65,10 @@ def watch(
     watched.check()
     if output is None:
         from pool.watch.server import PageServer
-        from pool.watch.token import check_name, token_in
+        from pool.watch.token import check_name, read_token
 
         names = [check_name(name) for name in allow_host or ()]
-        token = None if token_file is None else token_in(token_file)
+        token = None if token_file is None else read_token(token_file)
         with suppress(KeyboardInterrupt):  # no work is left unfinished
             server = PageServer(watched, host, port, allowed_names=names, token=token)
             sys.stdout.write(f"{server.url}\n")
@@ -78,7 +78,7 @@ def watch(
         sys.stdout.write(page_of(watched.look()))
     else:
         check_output_ending(output, "pages", [".html", ".htm"])
-        check_new([output], force)
+        refuse_existing([output], force)
         try:
             write_atomically(output, page_of(watched.look()).encode())
         except OSError as error:

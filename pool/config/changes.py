@@ -13,7 +13,7 @@ from pool.config.key_path import field_at, is_untyped
 from pool.errors import ConfigError
 
 
-def toml_value(text: str) -> Any:
+def parse_toml_value(text: str) -> Any:
     """Parses a value as a TOML file has it. Raises ValueError if it is not one TOML value, and RecursionError."""
     document = tomllib.loads(f"value = {text}")
     if document.keys() != {"value"}:
@@ -23,7 +23,7 @@ def toml_value(text: str) -> Any:
 
 @dataclass(frozen=True)
 class Change:
-    """A new value for a key of the config."""
+    """Holds a new value for a key of the config."""
 
     key: str
     value: Any
@@ -38,7 +38,7 @@ class Change:
         if not equals or not all(key.split(".")):
             raise ConfigError(f"--set {text}: expected section.key=value")
         try:
-            return cls(key, toml_value(value), is_toml=True)
+            return cls(key, parse_toml_value(value), is_toml=True)
         except RecursionError:
             raise ConfigError(f"--set {key}: nested too deeply") from None
         except ValueError:
@@ -53,7 +53,7 @@ class Change:
                 raise ConfigError(f"--set {self.key}: {part} is not a section")
         tree[name] = self.value
 
-    def check_quotes(self, cls: type[BaseModel], option: str = "--set") -> None:
+    def check_is_quoted(self, cls: type[BaseModel], option: str = "--set") -> None:
         """Raises ConfigError for text without quotes at a key that allows any type.
 
         Otherwise a mistyped number such as 1e-3x would be accepted as text. `option` is the command line's option,

@@ -13,17 +13,17 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from loader.section import Effect, Section
-from pool.config.overlay import lay_over
+from pool.config.overlay import merge_settings
 
-MOST_MEMBERS = 256
-MOST_LOSSES = 1 << 12  # of all members and batches of a group; a worker's message can hold so many
-MOST_SEED = (1 << 63) - 1
+MAX_MEMBERS = 256
+MAX_GROUP_LOSSES = 1 << 12  # of all members and batches of a group; a worker's message can hold so many
+MAX_SEED = (1 << 63) - 1
 
 
 class MemberConfig(Section):
     """The settings that one member has of its own."""
 
-    seed: Annotated[int | None, Field(ge=0, le=MOST_SEED, description="its run.model_seed; not set: the run's")] = None
+    seed: Annotated[int | None, Field(ge=0, le=MAX_SEED, description="its run.model_seed; not set: the run's")] = None
     optimizer: Annotated[dict[str, Any], Field(default_factory=dict, description="keys of [optimizer]")]
     schedule: Annotated[dict[str, Any], Field(default_factory=dict, description="keys of [schedule]")]
     loss: Annotated[dict[str, Any], Field(default_factory=dict, description="keys of [loss]")]
@@ -42,14 +42,14 @@ class EnsembleConfig(Section):
 
     members: Annotated[
         int | None,
-        Field(ge=1, le=MOST_MEMBERS, description="networks that differ in their seed; not set: one"),
+        Field(ge=1, le=MAX_MEMBERS, description="networks that differ in their seed; not set: one"),
         Effect.FIXED,
     ] = None
     member: Annotated[
         tuple[MemberConfig, ...],
         Field(
             strict=False,  # JSON's arrays are lists
-            max_length=MOST_MEMBERS,
+            max_length=MAX_MEMBERS,
             description="instead of members: tables of seed, optimizer, schedule, loss and model",
         ),
         Effect.FIXED,
@@ -57,7 +57,7 @@ class EnsembleConfig(Section):
 
     @property
     def is_set(self) -> bool:
-        """Whether the run is an ensemble, perhaps with a single member."""
+        """Tells whether the run is an ensemble, perhaps with a single member."""
         return self.members is not None or bool(self.member)
 
     @property
@@ -67,12 +67,15 @@ class EnsembleConfig(Section):
             return "ensemble.members: members are either a number, or tables [[ensemble.member]]: leave one out"
         return ""
 
-    def trees(self, run: Mapping[str, Any], model_seed: int) -> Iterator[dict[str, Any]]:
+    def member_trees(self, run: Mapping[str, Any], model_seed: int) -> Iterator[dict[str, Any]]:
         """Yields each member's settings as plain data, as if it were trained alone. `run`: settings of the whole
         run."""
-        own = self.member or [MemberConfig.model_validate({"seed": model_seed + m}) for m in range(self.members or 1)]
-        for member in own:
+        members = self.member
+        if not members:
+            seeds = range(model_seed, model_seed + (self.members or 1))
+            members = tuple(MemberConfig.model_validate({"seed": seed}) for seed in seeds)
+        for member in members:
             tree = copy.deepcopy({key: value for key, value in run.items() if key != "ensemble"})
             tree["run"]["model_seed"] = model_seed if member.seed is None else member.seed
-            lay_over(tree, member.model_dump(exclude={"seed"}))
+            merge_settings(tree, member.model_dump(exclude={"seed"}))
             yield tree

@@ -15,15 +15,18 @@ from loader.section import union_types
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
-def dotted(parts: Sequence[str]) -> str:
+def format_key(parts: Sequence[str]) -> str:
     """Formats a key as in TOML, with parts in quotes that are not plain words."""
     return ".".join(part if _BARE.fullmatch(part) else json.dumps(part) for part in parts)
 
 
 def section_of(field: FieldInfo) -> type[BaseModel] | None:
     """Returns the class of a field that is a section; None for other fields."""
-    kinds = (kind for kind in union_types(field.annotation) if isinstance(kind, type) and issubclass(kind, BaseModel))
-    return next(kinds, None)
+    for kind in union_types(field.annotation):
+        if _is_section(kind):
+            section: type[BaseModel] = kind
+            return section
+    return None
 
 
 def field_at(cls: type[BaseModel], parts: Sequence[str]) -> type[BaseModel] | FieldInfo | None:
@@ -47,20 +50,28 @@ def section_at(cls: type[BaseModel], parts: Sequence[str]) -> type[BaseModel] | 
     field = field_at(cls, parts)
     if not isinstance(field, FieldInfo):
         return field
-    kinds = (kind for tables in union_types(field.annotation) for kind in getattr(tables, "__args__", ()))
-    return next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)), None)
+    for tables in union_types(field.annotation):
+        for kind in getattr(tables, "__args__", ()):
+            if _is_section(kind):
+                section: type[BaseModel] = kind
+                return section
+    return None
 
 
-def walk(cls: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
+def _is_section(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseModel)
+
+
+def walk_fields(cls: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
     """Yields every key of the settings with its field, including those of nested sections."""
     for name, field in cls.model_fields.items():
         section = section_of(field)
         if section is None:
             yield f"{prefix}{name}", field
         else:
-            yield from walk(section, f"{prefix}{name}.")
+            yield from walk_fields(section, f"{prefix}{name}.")
 
 
 def is_untyped(field: FieldInfo) -> bool:
-    """Returns whether the values of a field, or the values in them, may have any type."""
+    """Tells whether the values of a field, or the values in them, may have any type."""
     return any(kind is Any or Any in getattr(kind, "__args__", ()) for kind in union_types(field.annotation))

@@ -16,10 +16,10 @@ from loader.files.text import parse_toml
 from loader.files.user_file import read_user_file
 from pool.checkpoint.migrations import with_new_names
 from pool.config.changes import Change
-from pool.config.ensemble import MOST_LOSSES
-from pool.config.errors import explained
+from pool.config.ensemble import MAX_GROUP_LOSSES
+from pool.config.errors import format_errors
 from pool.config.tree import Config, config_class
-from pool.config.values import unfit
+from pool.config.values import find_unstorable
 from pool.errors import ConfigError
 from pool.task.registry import complete_model_section, load_task_module
 
@@ -38,14 +38,14 @@ def load_config(path: Path, overrides: Iterable[str | Change] = (), *, trace: Pa
     if trace is not None:
         changes.append(Change("run.trace", str(trace), is_toml=False))
     if not path.is_dir():
-        return changed_config(read_toml(path), changes, str(path))
-    tree = dict(with_new_names(recorded_tree(path)))
+        return apply_changes(read_toml(path), changes, str(path))
+    tree = dict(with_new_names(read_recorded_settings(path)))
     tree.pop("overrides", None)
-    here = Change("run.dir", str(path), is_toml=False)  # the folder may have been moved
-    return changed_config(tree, [here, *changes], str(path / CONFIG))
+    run_dir = Change("run.dir", str(path), is_toml=False)  # the folder may have been moved
+    return apply_changes(tree, [run_dir, *changes], str(path / CONFIG))
 
 
-def recorded_tree(folder: Path) -> dict[str, Any]:
+def read_recorded_settings(folder: Path) -> dict[str, Any]:
     """Returns the settings in a run's folder as plain data. Raises ConfigError if it is no run's folder or is
     damaged."""
     try:
@@ -69,7 +69,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: {error}") from None
 
 
-def changed_config(tree: dict[str, Any], changes: Sequence[Change], where: str) -> Config:
+def apply_changes(tree: dict[str, Any], changes: Sequence[Change], where: str) -> Config:
     """Applies changes to settings in plain data, and validates the result. Raises ConfigError.
 
     `where`: file name for error messages.
@@ -78,7 +78,7 @@ def changed_config(tree: dict[str, Any], changes: Sequence[Change], where: str) 
         change.apply(tree)
     config = parse_config(tree, where)
     for change in changes:
-        change.check_quotes(type(config))
+        change.check_is_quoted(type(config))
     return config
 
 
@@ -87,7 +87,8 @@ def parse_config(tree: Mapping[str, Any], where: str) -> Config:
 
     `where`: file name for error messages.
     """
-    if (problem := unfit(tree)) is not None:
+    problem = find_unstorable(tree)
+    if problem is not None:
         raise ConfigError(f"{where}: {problem}")
     if STAGE in tree:
         raise ConfigError(
@@ -102,41 +103,49 @@ def parse_config(tree: Mapping[str, Any], where: str) -> Config:
         cls = config_class(task, source) if isinstance(source, str) else config_class(task)
     except ConfigError as error:
         raise ConfigError(f"{where}: {error}") from error
-    config = _validated(cls, tree, where)
+    config = _validate(cls, tree, where)
     try:
         model = complete_model_section(load_task_module(task), config.model, config.data.settings)
     except ValueError as error:
         raise ConfigError(f"{where}: {error}") from None
     config = config.model_copy(update={"model": model})
-    if problem := config.schedule.problem or config.ensemble.problem or config.train.problem:
-        raise ConfigError(f"{where}: {problem}")
+    for section in (config.schedule, config.ensemble, config.train):
+        if section.problem:
+            raise ConfigError(f"{where}: {section.problem}")
+    _check_sizes(config, where)
+    return config
+
+
+def _check_sizes(config: Config, where: str) -> None:
+    """Raises ConfigError for more losses than fit a message, or fewer ring slots than a step needs."""
     try:
         members = len(config.members)
     except ConfigError as error:
         raise ConfigError(f"{where}: {error}") from None
-    if members * config.batches_of_a_group > MOST_LOSSES:
+    if members * config.max_batches_of_group > MAX_GROUP_LOSSES:
+        batches = MAX_GROUP_LOSSES // members
         raise ConfigError(
             f"{where}: train.batches_per_group: {config.train.batches_per_group} is too many for {members} members; a "
-            f"worker says at most {MOST_LOSSES} losses at once, so {MOST_LOSSES // members} batches of this ensemble"
+            f"worker says at most {MAX_GROUP_LOSSES} losses at once, so {batches} batches of this ensemble"
         )
     if config.num_ring_slots < config.train.batches_per_step + 1:
         raise ConfigError(
             f"{where}: pool.ring_slots: {config.pool.ring_slots} is too few; a step keeps its "
             f"train.batches_per_step = {config.train.batches_per_step} until it is committed, and one more is needed"
         )
-    return config
 
 
 def parse_section(cls: type[T], tree: Any, where: str, within: Sequence[str] = ()) -> T:
     """Validates plain data that have a file of their own as the table `within` of a config. Raises as
     `parse_config`."""
-    if (problem := unfit(tree, within)) is not None:
+    problem = find_unstorable(tree, within)
+    if problem is not None:
         raise ConfigError(f"{where}: {problem}")
-    return _validated(cls, tree, where, within)
+    return _validate(cls, tree, where, within)
 
 
-def _validated(cls: type[T], tree: Any, where: str, within: Sequence[str] = ()) -> T:
+def _validate(cls: type[T], tree: Any, where: str, within: Sequence[str] = ()) -> T:
     try:
         return cls.model_validate_json(json.dumps(tree))
     except ValidationError as error:
-        raise ConfigError(f"{where}: {explained(cls, error, within)}") from None
+        raise ConfigError(f"{where}: {format_errors(cls, error, within)}") from None

@@ -5,6 +5,7 @@ A member is one network of an ensemble.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,11 +16,11 @@ from pydantic import ValidationError
 from pool.config.ensemble import EnsembleConfig
 from pool.run_folder.strict_json import describe_validation_error, printable
 
-_MOST_SHOWN = 16  # members on a line
-_NO_SETTINGS = ("run.dir", "run.trace", "overrides", "ensemble.member")  # names of a run, and the members' tables
+_MAX_SHOWN = 16  # members on a line
+_NAMES_OF_RUN = ("run.dir", "run.trace", "overrides", "ensemble.member")  # names of a run, and the members' tables
 
 
-def settings_of_members(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def parse_member_settings(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Returns the settings of each network that a run trains. `run`: settings of the whole run.
 
     A run of one network returns `run` itself. Raises ValueError, with the key, for settings that no run writes.
@@ -36,48 +37,51 @@ def settings_of_members(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         if not isinstance(run.get(section), dict):
             raise ValueError(f"{section}: a section is expected")
     seed = run["run"].get("model_seed")
-    seed = run["run"].get("seed") if seed is None else seed
+    if seed is None:
+        seed = run["run"].get("seed")
     if type(seed) is not int:
         raise ValueError("run.seed: a number is expected")
     try:
-        return list(ensemble.trees(run, seed))
+        return list(ensemble.member_trees(run, seed))
     except ValidationError as error:
         raise ValueError(f"run.seed: {describe_validation_error(error)}") from None
 
 
-def flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yields the values in nested tables, with their dotted keys."""
     for key, value in tree.items():
         if isinstance(value, dict):
-            yield from flat(value, f"{prefix}{key}.")
+            yield from flatten(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
 
 
-def differing(settings: Sequence[Mapping[str, Any]]) -> list[str]:
+def find_differing_keys(settings: Sequence[Mapping[str, Any]]) -> list[str]:
     """Returns the dotted keys whose values differ between `settings`, which are mappings by such keys.
 
     Keys that only name a run are left out.
     """
-    keys = dict.fromkeys(key for each in settings for key in each)
-    unlike = (key for key in keys if len({json.dumps(each.get(key)) for each in settings}) > 1)
-    return [key for key in unlike if key not in _NO_SETTINGS]
+    keys = dict.fromkeys(itertools.chain.from_iterable(settings))
+    compared = [key for key in keys if key not in _NAMES_OF_RUN]
+    return [key for key in compared if len({json.dumps(each.get(key)) for each in settings}) > 1]
 
 
-def equal(members: Sequence[Mapping[str, Any]]) -> list[list[int]]:
+def group_equal_settings(members: Sequence[Mapping[str, Any]]) -> list[list[int]]:
     """Returns groups of two or more members, by number, whose settings are all equal, seeds included."""
     groups = defaultdict[str, list[int]](list)
-    for m, member in enumerate(members):
-        groups[json.dumps(member, sort_keys=True)].append(m)
+    for index, member in enumerate(members):
+        groups[json.dumps(member, sort_keys=True)].append(index)
     return [group for group in groups.values() if len(group) > 1]
 
 
-def listed(members: Sequence[Mapping[str, Any]]) -> str:
+def list_members(members: Sequence[Mapping[str, Any]]) -> str:
     """Lists the members on one line, each with the settings in which they differ."""
-    settings = [dict(flat(member)) for member in members[:_MOST_SHOWN]]
-    keys = differing(settings)
-    shown = [
-        f"{m} ({', '.join(f'{key} = {json.dumps(each.get(key))}' for key in keys)})" for m, each in enumerate(settings)
-    ]
-    more = ["..."] if len(members) > _MOST_SHOWN else []
-    return printable(", ".join([*shown, *more]), 2000)
+    settings = [dict(flatten(member)) for member in members[:_MAX_SHOWN]]
+    keys = find_differing_keys(settings)
+    texts = []
+    for index, values in enumerate(settings):
+        differences = [f"{key} = {json.dumps(values.get(key))}" for key in keys]
+        texts.append(f"{index} ({', '.join(differences)})")
+    if len(members) > _MAX_SHOWN:
+        texts.append("...")
+    return printable(", ".join(texts), 2000)

@@ -6,24 +6,24 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def lay_over(tree: dict[str, Any], own: Mapping[str, Any]) -> None:
-    """Merges the settings `own` into `tree`, which is modified.
+def merge_settings(tree: dict[str, Any], changes: Mapping[str, Any]) -> None:
+    """Merges the settings `changes` into `tree`, which is modified.
 
     A schedule's class replaces the parts of a schedule, and parts replace a class.
     """
-    schedule, other = tree.get("schedule"), own.get("schedule")
-    if isinstance(schedule, dict) and isinstance(other, Mapping):
-        if other.get("parts"):
+    schedule, new_schedule = tree.get("schedule"), changes.get("schedule")
+    if isinstance(schedule, dict) and isinstance(new_schedule, Mapping):
+        if new_schedule.get("parts"):
             schedule.pop("name", None)
             schedule.pop("args", None)
-        elif other.get("name") is not None:
+        elif new_schedule.get("name") is not None:
             schedule.pop("parts", None)
-    _merge(tree, own)
+    _merge_tables(tree, changes)
 
 
-def _merge(tree: dict[str, Any], own: Mapping[str, Any]) -> None:
-    for key, value in own.items():
+def _merge_tables(tree: dict[str, Any], changes: Mapping[str, Any]) -> None:
+    for key, value in changes.items():
         if isinstance(value, Mapping) and isinstance(tree.get(key), dict):
-            _merge(tree[key], value)
+            _merge_tables(tree[key], value)
         else:
             tree[key] = value

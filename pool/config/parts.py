@@ -14,7 +14,7 @@ class Part(Protocol):
 
     @property
     def steps(self) -> int | None:
-        """The number of steps that the part lasts; None for the last part."""
+        """Returns the number of steps that the part lasts; None for the last part."""
 
 
 class WrittenPart(Protocol):
@@ -22,7 +22,8 @@ class WrittenPart(Protocol):
 
     @property
     def steps(self) -> int | str | None:
-        """The number of steps that the part lasts, or a share of the run's such as "5%"; None for the last part."""
+        """Returns the number of steps that the part lasts, or a share of the run such as "5%"; None for the last
+        part."""
 
 
 def first_steps(parts: Sequence[Part]) -> list[int]:
@@ -30,12 +31,12 @@ def first_steps(parts: Sequence[Part]) -> list[int]:
     return [0, *accumulate(part.steps for part in parts if part.steps is not None)]
 
 
-def in_force(begins: Sequence[int], step: int) -> int:
-    """Returns the index of the part that step `step` belongs to. `begins`: as `first_steps` returns it."""
-    return bisect.bisect_right(begins, step) - 1
+def find_part(first_steps: Sequence[int], step: int) -> int:
+    """Returns the index of the part that a step belongs to. `first_steps`: the step at which each part begins."""
+    return bisect.bisect_right(first_steps, step) - 1
 
 
-def problem_of_steps(parts: Sequence[WrittenPart], key: str, steps: str) -> str:
+def find_steps_problem(parts: Sequence[WrittenPart], key: str, steps: str) -> str:
     """Describes, with its key, the first part whose length is missing or superfluous; "" if there is none.
 
     `steps`: name of what is counted, for the text.

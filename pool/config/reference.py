@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import types
 from collections.abc import Iterator, Sequence
@@ -24,15 +25,21 @@ from loader.stream.sources import SOURCES
 from pool.config.stages import EndConfig, StageConfig
 from pool.config.tree import config_class
 
-_WORDS = {int: "integer", float: "number", str: "text", bool: "true or false", dict: "table", tuple: "list"}
+_TYPE_NAMES = {int: "integer", float: "number", str: "text", bool: "true or false", dict: "table", tuple: "list"}
 _RECIPE: dict[str, type[BaseModel]] = {"stages": EndConfig, "stage": StageConfig}
+_LIMITS = (  # annotation, its attribute with the number, text
+    (limits.Gt, "gt", "above"),
+    (limits.Ge, "ge", "at least"),
+    (limits.Lt, "lt", "below"),
+    (limits.Le, "le", "at most"),
+)
 _TASK_SECTIONS = ("model", "loss")
 _COLUMNS = ("key", "default", "allowed", "effect", "meaning")
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A key of the config, described as text."""
+    """Describes a key of the config as text."""
 
     key: str
     default: str  # formatted as TOML
@@ -42,162 +49,177 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Group:
-    """A section of the config; `name` is "" for the keys before the first section."""
+class SectionSettings:
+    """Describes a section of the config. `name` is "" for the keys before the first section."""
 
     name: str
     about: str
     settings: tuple[Setting, ...]
 
 
-def groups(task: str, sources: Sequence[str] = tuple(SOURCES.bundled)) -> list[Group]:
+def list_sections(task: str, sources: Sequence[str] = tuple(SOURCES.bundled)) -> list[SectionSettings]:
     """Returns all settings of a run of `task` with data of one of `sources`, in the order of the config's classes.
 
     Raises ConfigError for an unknown task or source.
     """
-    groups: dict[str, Group] = {}
+    sections: dict[str, SectionSettings] = {}
     for source in sources:
         cls = config_class(task, source)
-        groups |= {group.name: group for group in _walk(cls, cls(), "")}
-    groups |= {
-        name: Group(name, cleandoc(cls.__doc__ or ""), _settings(cls, f"{name}.")) for name, cls in _RECIPE.items()
-    }
-    tops = list(dict.fromkeys(name.partition(".")[0] for name in groups))
-    return sorted(groups.values(), key=lambda group: tops.index(group.name.partition(".")[0]))
+        sections |= {section.name: section for section in _walk_sections(cls, cls(), "")}
+    for name, recipe_cls in _RECIPE.items():
+        about = cleandoc(recipe_cls.__doc__ or "")
+        sections[name] = SectionSettings(name, about, _settings(recipe_cls, f"{name}."))
+    top_level = list(dict.fromkeys(name.partition(".")[0] for name in sections))
+    return sorted(sections.values(), key=lambda section: top_level.index(section.name.partition(".")[0]))
 
 
-def markdown(task: str, sources: Sequence[str] = tuple(SOURCES.bundled)) -> str:
+def format_markdown(task: str, sources: Sequence[str] = tuple(SOURCES.bundled)) -> str:
     """Returns the text of the page docs/reference/configuration.md."""
     parts = [_INTRODUCTION]
-    for group in groups(task, sources):
-        parts.append(f"## {_title(group, task)}\n")
-        if group.about:
-            parts.append(f"{_paragraphs(group.about)}\n")
-        rows = [f"| {' | '.join(_COLUMNS)} |", "|---" * len(_COLUMNS) + "|"]
-        rows += [
-            f"| {' | '.join((f'`{s.key}`', f'`{s.default}`' if s.default else '', *map(_cell, words)))} |"
-            for s in group.settings
-            for words in [(s.allowed, s.effect, s.meaning)]
-        ]
+    for section in list_sections(task, sources):
+        parts.append(f"## {_title(section, task)}\n")
+        if section.about:
+            parts.append(f"{_format_paragraphs(section.about)}\n")
+        rows = [_format_row(_COLUMNS), "|---" * len(_COLUMNS) + "|"]
+        for setting in section.settings:
+            default = f"`{setting.default}`" if setting.default else ""
+            texts = map(_escape_bars, (setting.allowed, setting.effect, setting.meaning))
+            rows.append(_format_row([f"`{setting.key}`", default, *texts]))
         parts.append("\n".join(rows) + "\n")
     return "\n".join(parts)
 
 
-def plain(task: str, sources: Sequence[str] = tuple(SOURCES.bundled)) -> str:
+def _format_row(cells: Sequence[str]) -> str:
+    """Returns a row of a Markdown table."""
+    return f"| {' | '.join(cells)} |"
+
+
+def format_text(task: str, sources: Sequence[str] = tuple(SOURCES.bundled)) -> str:
     """Returns the settings as plain text, with two lines for each key."""
     lines = []
-    for group in groups(task, sources):
-        lines += [_title(group, task), *([group.about] if group.about else [])]
-        for s in group.settings:
-            lines += [
-                f"  {s.key} = {s.default or '(not set)'}    {s.allowed}    effect: {s.effect}",
-                f"      {s.meaning}",
-            ]
+    for section in list_sections(task, sources):
+        lines.append(_title(section, task))
+        if section.about:
+            lines.append(section.about)
+        for setting in section.settings:
+            default = setting.default or "(not set)"
+            lines.append(f"  {setting.key} = {default}    {setting.allowed}    effect: {setting.effect}")
+            lines.append(f"      {setting.meaning}")
         lines.append("")
     return "\n".join(lines)
 
 
-def show(console: Console, task: str, sources: Sequence[str] = tuple(SOURCES.bundled)) -> None:
+def print_settings(console: Console, task: str, sources: Sequence[str] = tuple(SOURCES.bundled)) -> None:
     """Prints the settings as tables on a terminal."""
-    for group in groups(task, sources):
-        about = Text(group.about) if group.about else None
+    for section in list_sections(task, sources):
+        about = Text(section.about) if section.about else None
         table = Table(
             Column(_COLUMNS[0], no_wrap=True),
             *_COLUMNS[1:],
-            title=Text(_title(group, task)),
+            title=Text(_title(section, task)),
             title_justify="left",
             caption=about,
         )
-        for s in group.settings:
-            table.add_row(*map(Text, (s.key, s.default or "(not set)", s.allowed, s.effect, s.meaning)))
+        for setting in section.settings:
+            default = setting.default or "(not set)"
+            table.add_row(*map(Text, (setting.key, default, setting.allowed, setting.effect, setting.meaning)))
         console.print(table)
 
 
-def _walk(cls: type[BaseModel], values: BaseModel, prefix: str) -> Iterator[Group]:
+def _walk_sections(cls: type[BaseModel], values: BaseModel, prefix: str) -> Iterator[SectionSettings]:
     """Yields the section `cls` and then the sections nested in it. `values`: an instance with the defaults."""
     sections = {name: value for name, value in values if isinstance(value, BaseModel)}
     settings = _settings(cls, prefix, tuple(sections))
     if settings:
         about = (cls.__dict__.get("__doc__") or "") if prefix else ""
-        yield Group(prefix.removesuffix("."), cleandoc(about), settings)
+        yield SectionSettings(prefix.removesuffix("."), cleandoc(about), settings)
     for name, value in sections.items():
-        yield from _walk(type(value), value, f"{prefix}{name}.")
+        yield from _walk_sections(type(value), value, f"{prefix}{name}.")
 
 
-def _settings(cls: type[BaseModel], prefix: str, but_not: Sequence[str] = ()) -> tuple[Setting, ...]:
-    """Returns the settings of a section, except those named in `but_not`."""
+def _settings(cls: type[BaseModel], prefix: str, excluded: Sequence[str] = ()) -> tuple[Setting, ...]:
+    """Returns the settings of a section, except those named in `excluded`."""
     return tuple(
         Setting(
             f"{prefix}{name}",
-            "" if field.is_required() else _toml(field.get_default(call_default_factory=True)),
-            _allowed(field),
+            "" if field.is_required() else _format_default(field.get_default(call_default_factory=True)),
+            _describe_allowed(field),
             Effect.of(field).value,
             field.description or "",
         )
         for name, field in cls.model_fields.items()
-        if name not in but_not
+        if name not in excluded
     )
 
 
-def _title(group: Group, task: str) -> str:
+def _title(section: SectionSettings, task: str) -> str:
     """Returns the heading of a section."""
-    if not group.name:
+    if not section.name:
         return "Before the first section"
-    if group.name == "stage":
+    if section.name == "stage":
         return "[[stage]]"
-    return f"[{group.name}]" + (f" of task {task}" if group.name in _TASK_SECTIONS else "")
+    if section.name in _TASK_SECTIONS:
+        return f"[{section.name}] of task {task}"
+    return f"[{section.name}]"
 
 
-def _toml(value: Any) -> str:
+def _format_default(value: Any) -> str:
     """Formats a default value as in a TOML file; "" for None, which TOML does not have."""
-    return "" if value is None else json.dumps(value)
+    if value is None:
+        return ""
+    return json.dumps(value)
 
 
-def _allowed(field: FieldInfo) -> str:
+def _describe_allowed(field: FieldInfo) -> str:
     """Describes the allowed values of a field: types and limits."""
     kinds = [kind for kind in union_types(field.annotation) if kind is not types.NoneType]
-    words = [_word(kind) for kind in kinds]
-    of_kinds = (entry for kind in get_args(field.annotation) for entry in getattr(kind, "__metadata__", ()))
-    bounds = [bound for entry in (*field.metadata, *of_kinds) for bound in _bounds(entry)]
-    return ", ".join([" or ".join(words), *bounds])
+    types_text = " or ".join(_describe_type(kind) for kind in kinds)
+    metadata = list(field.metadata)
+    for kind in get_args(field.annotation):
+        metadata += getattr(kind, "__metadata__", ())
+    limits_texts = itertools.chain.from_iterable(map(_describe_limits, metadata))
+    return ", ".join([types_text, *limits_texts])
 
 
-def _word(kind: Any) -> str:
+def _describe_type(kind: Any) -> str:
     """Describes a type, e.g. "integer" or "list of texts"."""
     if get_origin(kind) is Annotated:
-        return _word(get_args(kind)[0])
+        return _describe_type(get_args(kind)[0])
     if get_origin(kind) is Literal:
         return " or ".join(json.dumps(choice) for choice in get_args(kind))
     if get_origin(kind) in (Union, types.UnionType):
-        return " or ".join(map(_word, get_args(kind)))
+        return " or ".join(map(_describe_type, get_args(kind)))
     if get_origin(kind) in (tuple, list):
         item = get_args(kind)[0]
-        return f"list of {_word(item)}" + ("" if get_origin(item) is Literal else "s")
+        plural = "" if get_origin(item) is Literal else "s"
+        return f"list of {_describe_type(item)}{plural}"
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         return "table"
-    return _WORDS[get_origin(kind) or kind]
+    return _TYPE_NAMES[get_origin(kind) or kind]
 
 
-def _bounds(entry: Any) -> Iterator[str]:
-    """Yields a description of a limit, e.g. "at least 0"."""
-    names = ((limits.Gt, "gt", "above"), (limits.Ge, "ge", "at least"), (limits.Lt, "lt", "below"))
-    for kind, attribute, word in (*names, (limits.Le, "le", "at most"), (limits.MultipleOf, "multiple_of", "times")):
+def _describe_limits(entry: Any) -> Iterator[str]:
+    """Yields a description of each limit in an annotation, e.g. "at least 0"."""
+    for kind, attribute, text in _LIMITS:
         if isinstance(entry, kind):
-            number = getattr(entry, attribute)
-            yield f"a multiple of {number}" if word == "times" else f"{word} {number:,}"
+            yield f"{text} {getattr(entry, attribute):,}"
+    if isinstance(entry, limits.MultipleOf):
+        yield f"a multiple of {entry.multiple_of}"
     if isinstance(entry, limits.MinLen) and entry.min_length == 1:
         yield "not empty"
 
 
-def _cell(text: str) -> str:
+def _escape_bars(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-def _paragraphs(text: str) -> str:
+def _format_paragraphs(text: str) -> str:
     """Formats a docstring as Markdown. What follows the first paragraph becomes a code block, which keeps its line
     ends."""
-    first, _, rest = text.partition("\n\n")
-    return first if not rest else f"{first}\n\n```text\n{rest}\n```"
+    first, _, example = text.partition("\n\n")
+    if not example:
+        return first
+    return f"{first}\n\n```text\n{example}\n```"
 
 
 _INTRODUCTION = """\

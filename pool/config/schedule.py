@@ -1,6 +1,6 @@
 """The section `[schedule]`: one learning rate scheduler, or parts one after the other. Free of torch.
 
-Steps may be written as shares of the run, "1%" of train.steps. `ScheduleConfig.of_run` turns them into steps.
+Steps may be written as shares of the run, "1%" of train.steps. `ScheduleConfig.resolve` turns them into steps.
 """
 
 from __future__ import annotations
@@ -15,32 +15,35 @@ from annotated_types import Gt, Le
 from pydantic import AfterValidator, Field
 
 from loader.section import Effect, Section
-from pool.config.parts import problem_of_steps
+from pool.config.parts import find_steps_problem
 
-MOST_STEPS = 1 << 32  # with the largest steps, of 2^30 samples, a run's samples fit 64 bits
+MAX_STEPS = 1 << 32  # with the largest steps, of 2^30 samples, a run's samples fit 64 bits
 
 
 _SHARE = re.compile(r"\d+(\.\d+)?%")
 
 
-def _share(value: Any) -> Fraction | None:
+def _parse_share(value: Any) -> Fraction | None:
     """Returns the share of train.steps that a text such as "2.5%" stands for; None for anything else."""
-    return Fraction(value[:-1]) / 100 if isinstance(value, str) and _SHARE.fullmatch(value) else None
+    if not isinstance(value, str) or not _SHARE.fullmatch(value):
+        return None
+    return Fraction(value[:-1]) / 100
 
 
-def _checked_share(value: str) -> str:
-    """Returns the text of a share such as "2.5%". Raises ValueError if it is none."""
-    if not 0 < (_share(value) or 0) <= 1:
+def _check_share(value: str) -> str:
+    """Returns the text of a share such as "2.5%". Raises ValueError for any other text."""
+    share = _parse_share(value)
+    if share is None or not 0 < share <= 1:
         raise ValueError(f'a share of train.steps is written "1%", above 0 and at most "100%", not {value!r:.80}')
     return value
 
 
-Steps = Annotated[int, Gt(0), Le(MOST_STEPS)] | Annotated[str, AfterValidator(_checked_share)]
+Steps = Annotated[int, Gt(0), Le(MAX_STEPS)] | Annotated[str, AfterValidator(_check_share)]
 
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a schedule. Its length is in steps of the scheduler."""
+    """Describes a part of a schedule. Its length is in steps of the scheduler."""
 
     name: str | None
     steps: int | None
@@ -49,30 +52,32 @@ class Part:
 
 @dataclass(frozen=True)
 class Schedule:
-    """The schedule of a run whose length is known, in which every length is a number of steps."""
+    """Describes the schedule of a run whose length is known, in which every length is a number of steps."""
 
     name: str | None
     every: Fraction  # training steps between two steps of the scheduler
     args: dict[str, Any]
     parts: tuple[Part, ...]
-    in_shares: bool  # the config has shares, so a longer run has another schedule
+    has_shares: bool  # the config has shares, so a longer run has another schedule
 
     @property
     def is_set(self) -> bool:
-        """Whether the learning rate changes."""
+        """Tells whether the learning rate changes."""
         return self.name is not None or bool(self.parts)
 
-    def due(self, step: int) -> int:
+    def scheduler_steps(self, step: int) -> int:
         """Returns how many steps the scheduler has done after `step` training steps."""
-        steps, moves = self.every.as_integer_ratio()  # integers, since it is called at each step and fractions are slow
-        return -(-(2 * step + 1) * moves // (2 * steps)) - 1 if step else 0
+        if step == 0:
+            return 0
+        steps, moves = self.every.as_integer_ratio()  # integers, since this is called at each step; fractions are slow
+        return -(-(2 * step + 1) * moves // (2 * steps)) - 1
 
-    def begin(self, due: int) -> int:
-        """Returns after how many training steps the scheduler does its step number `due`, counted from 1.
+    def training_step(self, scheduler_step: int) -> int:
+        """Returns after how many training steps the scheduler does a step of its own, counted from 1.
 
-        It is the number nearest to the exact place, which may be a fraction, and at least 1.
+        The exact number may be a fraction. It is rounded to the nearest integer that is at least 1.
         """
-        return max(1, math.floor(due * self.every + Fraction(1, 2)))
+        return max(1, _round(scheduler_step * self.every))
 
 
 class SchedulePart(Section):
@@ -96,7 +101,7 @@ class PlateauConfig(Section):
         int | None,
         Field(
             ge=0,
-            le=MOST_STEPS,
+            le=MAX_STEPS,
             description="reduce the learning rate after more than so many validations in a row that were no better; "
             "not set: never",
         ),
@@ -124,14 +129,17 @@ class PlateauConfig(Section):
     ] = 1e-4
     cooldown: Annotated[
         int,
-        Field(ge=0, le=MOST_STEPS, description="validations after a reduction that are not counted"),
+        Field(ge=0, le=MAX_STEPS, description="validations after a reduction that are not counted"),
         Effect.RESULT,
     ] = 0
 
     @property
-    def first_set(self) -> str:
-        """The first key whose value differs from its default; "" if none does."""
-        return next((name for name, default in PlateauConfig() if getattr(self, name) != default), "")
+    def first_changed_key(self) -> str:
+        """Returns the first key whose value differs from its default; "" if none does."""
+        for name, default in PlateauConfig():
+            if getattr(self, name) != default:
+                return name
+        return ""
 
 
 class ScheduleConfig(Section):
@@ -179,7 +187,7 @@ class ScheduleConfig(Section):
 
     @property
     def is_set(self) -> bool:
-        """Whether the learning rate changes."""
+        """Tells whether the learning rate changes."""
         return self.name is not None or bool(self.parts)
 
     @property
@@ -187,34 +195,49 @@ class ScheduleConfig(Section):
         """Describes keys that contradict each other, and what to do; "" if none do."""
         if self.parts and (self.name is not None or self.args):
             return "schedule.parts: a schedule is either parts, or one class (schedule.name and schedule.args)"
-        if self.plateau.patience is None and (idle := self.plateau.first_set):
+        idle = self.plateau.first_changed_key
+        if idle and self.plateau.patience is None:
             return f"schedule.plateau.{idle}: does nothing without schedule.plateau.patience: set that, or leave it out"
         for index, part in enumerate(self.parts):
             if part.name is None and part.args:
                 return f"schedule.parts.{index}.args: a part without a name keeps the rate, and takes no arguments"
-        return problem_of_steps(self.parts, "schedule.parts", "steps of the scheduler")
+        return find_steps_problem(self.parts, "schedule.parts", "steps of the scheduler")
 
-    def of_run(self, steps: int) -> Schedule:
+    def resolve(self, steps: int) -> Schedule:
         """Returns the schedule for a run of `steps` steps. Shares become the nearest number of steps, but at least
         one."""
-        share = _share(self.every)
-        every = Fraction(self.every) if share is None else share * steps
-
-        def counted(value: Any) -> Any:
-            if isinstance(value, list | tuple):
-                return type(value)(counted(item) for item in value)
-            part = _share(value)
-            if part is None:
-                return value
-            return max(math.floor(part * steps / every + Fraction(1, 2)), 1 if part else 0)
-
-        def args_of(args: dict[str, Any]) -> dict[str, Any]:
-            return {key: counted(value) for key, value in args.items()}
-
-        parts = tuple(Part(part.name, counted(part.steps), args_of(part.args)) for part in self.parts)
-        args = args_of(self.args)
-        rewritten = any(
-            (now.steps, now.args) != (then.steps, then.args) for now, then in zip(parts, self.parts, strict=True)
+        every_share = _parse_share(self.every)
+        every = Fraction(self.every) if every_share is None else every_share * steps
+        num_scheduler_steps = steps / every
+        args = _resolve_arguments(self.args, num_scheduler_steps)
+        parts = tuple(
+            Part(
+                part.name,
+                _resolve_shares(part.steps, num_scheduler_steps),
+                _resolve_arguments(part.args, num_scheduler_steps),
+            )
+            for part in self.parts
         )
-        in_shares = share is not None or args != self.args or rewritten
-        return Schedule(self.name, every, args, parts, in_shares)
+        has_shares = every_share is not None or args != self.args
+        for resolved, part in zip(parts, self.parts, strict=True):
+            has_shares = has_shares or resolved.steps != part.steps or resolved.args != part.args
+        return Schedule(self.name, every, args, parts, has_shares)
+
+
+def _resolve_arguments(args: dict[str, Any], num_scheduler_steps: Fraction) -> dict[str, Any]:
+    return {key: _resolve_shares(value, num_scheduler_steps) for key, value in args.items()}
+
+
+def _resolve_shares(value: Any, num_scheduler_steps: Fraction) -> Any:
+    """Replaces a share such as "5%", and those in a list, by a number of steps of the scheduler, at least 1."""
+    if isinstance(value, list | tuple):
+        return type(value)(_resolve_shares(item, num_scheduler_steps) for item in value)
+    share = _parse_share(value)
+    if share is None:
+        return value
+    return max(_round(share * num_scheduler_steps), 1 if share else 0)
+
+
+def _round(number: Fraction) -> int:
+    """Rounds to the nearest integer, halves up."""
+    return math.floor(number + Fraction(1, 2))

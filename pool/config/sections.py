@@ -12,8 +12,8 @@ from loader.section import Effect, Section, WrongKeyError
 from loader.stream.config import DataConfig
 from loader.stream.mixture_entries import DataEntry, parse_train_files, parse_validation_files, split_commas
 from pool.config.average import AverageConfig
-from pool.config.ensemble import MOST_SEED
-from pool.config.schedule import MOST_STEPS
+from pool.config.ensemble import MAX_SEED
+from pool.config.schedule import MAX_STEPS
 
 _ADDRESS = re.compile(r"(?:[^:\s\[\]]+|\[[^\s\[\]]+\]):(\d{1,5})", re.ASCII)
 LONGEST = 1e6  # seconds of a timeout; waiting calls take milliseconds of 32 bits
@@ -31,7 +31,7 @@ class RunConfig(Section):
     ] = 42
     model_seed: Annotated[
         int | None,
-        Field(ge=0, le=MOST_SEED, description="seed of the first weights and of dropout; not set: run.seed"),
+        Field(ge=0, le=MAX_SEED, description="seed of the first weights and of dropout; not set: run.seed"),
         Effect.FIXED,
     ] = None
     trace: Annotated[
@@ -46,8 +46,11 @@ class RunConfig(Section):
     ] = ("tensorboard",)
 
 
-def _address(text: str) -> str:
-    if text and (not (match := _ADDRESS.fullmatch(text)) or not 0 < int(match[1]) < 1 << 16):
+def _check_address(text: str) -> str:
+    if not text:
+        return text
+    match = _ADDRESS.fullmatch(text)
+    if match is None or not 0 < int(match[1]) < 1 << 16:
         raise ValueError("must be HOST:PORT, as 127.0.0.1:9400 or [::1]:9400, or empty")
     return text
 
@@ -55,7 +58,7 @@ def _address(text: str) -> str:
 class TelemetryConfig(Section):
     prometheus: Annotated[
         str,
-        AfterValidator(_address),
+        AfterValidator(_check_address),
         Field(description="HOST:PORT for Prometheus to ask for the run's numbers, as 127.0.0.1:9400; none if empty"),
         Effect.NONE,
     ] = ""
@@ -140,7 +143,7 @@ class OptimizerConfig(Section):
 class TrainConfig(Section):
     steps: Annotated[
         int,
-        Field(gt=0, le=MOST_STEPS, description="steps of the whole run, those before a resume included"),
+        Field(gt=0, le=MAX_STEPS, description="steps of the whole run, those before a resume included"),
         Effect.RESULT,
     ] = 1000
     epochs: Annotated[
@@ -201,7 +204,7 @@ class TrainConfig(Section):
         int | None,
         Field(
             ge=0,
-            le=MOST_STEPS,
+            le=MAX_STEPS,
             description="steps between validations; not set: one at each checkpoint, if there are validation files; "
             "0: none",
         ),
@@ -216,14 +219,14 @@ class TrainConfig(Section):
         int,
         Field(
             ge=0,
-            le=MOST_STEPS,
+            le=MAX_STEPS,
             description="steps between those whose own batches are measured by the task's metrics, too, with the "
             "weights before the step, by another forward pass; 0: none",
         ),
         Effect.NONE,
     ] = 0
     checkpoint_every: Annotated[
-        int, Field(ge=0, le=MOST_STEPS, description="steps between checkpoints; 0: only at the end"), Effect.NONE
+        int, Field(ge=0, le=MAX_STEPS, description="steps between checkpoints; 0: only at the end"), Effect.NONE
     ] = 1000
     checkpoint_minutes: Annotated[
         float,
@@ -253,7 +256,7 @@ class TrainConfig(Section):
         int | None,
         Field(
             ge=1,
-            le=MOST_STEPS,
+            le=MAX_STEPS,
             description="end the run after so many validations in a row in which train.best_metric was no better than "
             "its best value before; what is validated, and when, decides with it how long the run is",
         ),
@@ -261,14 +264,14 @@ class TrainConfig(Section):
     ] = None
     keep_every: Annotated[
         int,
-        Field(ge=0, le=MOST_STEPS, description="keep each checkpoint whose step is a multiple of this too; 0: none"),
+        Field(ge=0, le=MAX_STEPS, description="keep each checkpoint whose step is a multiple of this too; 0: none"),
         Effect.NONE,
     ] = 0
     export_every: Annotated[
         int,
         Field(
             ge=0,
-            le=MOST_STEPS,
+            le=MAX_STEPS,
             description="steps between numbered nets, exported to the run folder's nets/; each has a checkpoint of its "
             "step made; 0: none",
         ),
@@ -307,7 +310,7 @@ class TrainConfig(Section):
 
     @property
     def problem(self) -> str:
-        """Keys that do not go together, and what to do; empty if all do."""
+        """Describes keys that contradict each other, and what to do; "" if none do."""
         for key, value in (("on_export", self.on_export), ("export_weights", self.export_weights)):
             if value and not self.export_every:
                 return f"train.{key}: does nothing without train.export_every: set that, or leave it out"
@@ -396,7 +399,7 @@ class PoolConfig(Section):
         int | None,
         Field(
             ge=0,
-            le=MOST_STEPS,
+            le=MAX_STEPS,
             description="steps between copies of weights and optimizer state in memory, from which the run goes on if "
             "the coordinator dies; not set: one after the first step, then every 10 seconds; more time between them "
             "where the copies would take over a tenth of it; 0: only with each checkpoint",

@@ -14,8 +14,8 @@ from loader.cores import allowed_cores, decoding_threads
 from loader.files.paths import absolute_path
 from loader.section import Effect, Section
 from loader.stream.sources import create_source, source_config_class
-from pool.config.ensemble import MOST_SEED, EnsembleConfig
-from pool.config.errors import explained
+from pool.config.ensemble import MAX_SEED, EnsembleConfig
+from pool.config.errors import format_errors
 from pool.config.schedule import Schedule, ScheduleConfig
 from pool.config.sections import (
     OptimizerConfig,
@@ -36,7 +36,7 @@ _DEFAULT_SOURCE: str = PoolDataConfig.model_fields["source"].default
 
 
 class Config(BaseModel):
-    """The tree without the task's own sections; `config_class` adds them."""
+    """Holds all settings of a run but the task's own sections, which `config_class` adds."""
 
     model_config = Section.model_config
 
@@ -59,7 +59,7 @@ class Config(BaseModel):
 
     @property
     def members(self) -> tuple[Self, ...]:
-        """The config of each network that the run trains, as if it were trained alone.
+        """Returns the config of each network that the run trains, as if that were trained alone.
 
         A run that is no ensemble has one member, the config itself. Raises ConfigError, with the key, for a member
         that is not valid. The configs of an ensemble are computed once, by `parse_config`.
@@ -68,13 +68,14 @@ class Config(BaseModel):
 
     @cached_property
     def networks(self) -> tuple[Self, ...]:
-        """The configs of the members of an ensemble. Raises ConfigError."""
-        if not self.ensemble.member and self.model_seed + (self.ensemble.members or 1) - 1 > MOST_SEED:
+        """Returns the configs of the members of an ensemble. Raises ConfigError."""
+        last_seed = self.model_seed + (self.ensemble.members or 1) - 1
+        if not self.ensemble.member and last_seed > MAX_SEED:
             raise ConfigError(
-                f"ensemble.members: the last member's seed would be above {MOST_SEED}: lower run.model_seed"
+                f"ensemble.members: the last member's seed would be above {MAX_SEED}: lower run.model_seed"
             )
-        trees = self.ensemble.trees(self.model_dump(mode="json"), self.model_seed)
-        return tuple(self._member(m, tree) for m, tree in enumerate(trees))
+        trees = self.ensemble.member_trees(self.model_dump(mode="json"), self.model_seed)
+        return tuple(self._parse_member(index, tree) for index, tree in enumerate(trees))
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Returns a copy with the changes `update`, whose members are computed again."""
@@ -84,66 +85,66 @@ class Config(BaseModel):
 
     @property
     def model_seed(self) -> int:
-        """The seed of the initial weights and of dropout."""
+        """Returns the seed of the initial weights and of dropout."""
         return self.run.seed if self.run.model_seed is None else self.run.model_seed
 
     @property
     def net(self) -> Net:
-        """The settings of the task, model and loss of this network."""
+        """Returns the settings of the task, model and loss of this network."""
         return Net(self.task, self.model, self.loss, self.model_seed)
 
     @property
     def run_schedule(self) -> Schedule:
-        """The schedule with all lengths in steps of this run."""
-        return self.schedule.of_run(self.train.steps)
+        """Returns the schedule with all lengths in steps of this run."""
+        return self.schedule.resolve(self.train.steps)
 
     @property
     def run_dir(self) -> Path:
-        """The absolute path of the run's folder. Raises ConfigError."""
-        return _absolute(self.run.dir, "run.dir")
+        """Returns the absolute path of the run's folder. Raises ConfigError."""
+        return _absolute_path(self.run.dir, "run.dir")
 
     @property
     def trace_file(self) -> Path | None:
-        """The absolute path of the trace file; None if there is none. Raises ConfigError."""
-        return _absolute(self.run.trace, "run.trace") if self.run.trace else None
+        """Returns the absolute path of the trace file; None if there is none. Raises ConfigError."""
+        return _absolute_path(self.run.trace, "run.trace") if self.run.trace else None
 
     @property
     def num_ring_slots(self) -> int:
-        """The number of slots of the ring for training batches.
+        """Returns the number of slots of the ring for training batches.
 
         A step's batches stay in their slots until the step is committed (invariant I3).
         """
         return self.pool.ring_slots or 2 * self.train.batches_per_step + 2
 
     @property
-    def batches_of_a_group(self) -> int:
-        """The largest number of batches in a group, whose gradients one worker adds up."""
+    def max_batches_of_group(self) -> int:
+        """Returns the largest number of batches in a group, whose gradients one worker adds up."""
         return min(self.train.batches_per_group, self.train.batches_per_step)
 
     @property
     def num_coordinator_threads(self) -> int:
-        """The number of threads of the coordinator's reduction and optimizer."""
+        """Returns the number of threads of the coordinator's reduction and optimizer."""
         return self.pool.coordinator_threads or min(8, allowed_cores())
 
     def num_decoding_threads(self, devices: Collection[str]) -> int:
         """Returns the number of threads of each of the loader's streams, for a run on these devices."""
-        return self.data.threads or decoding_threads(_accelerators(devices))
+        return self.data.threads or decoding_threads(_count_accelerators(devices))
 
     def has_cores_to_spin(self, devices: Collection[str]) -> bool:
-        """Returns whether there are more cores than the run's threads need, so that threads may wait in loops.
+        """Tells whether there are more cores than the run's threads need, so that threads may wait in loops.
 
         Needed are the loader's threads, and for each accelerator one of the coordinator and one of the worker.
         """
-        return allowed_cores() > 2 * _accelerators(devices) + self.num_decoding_threads(devices)
+        return allowed_cores() > 2 * _count_accelerators(devices) + self.num_decoding_threads(devices)
 
     @property
     def num_cpu_workers(self) -> int:
-        """The number of workers that `auto` means on a machine without a CUDA device.
+        """Returns the number of workers that `auto` means on a machine without a CUDA device.
 
-        It is at most the number of cores, at most the number of groups of batches in a step, and at most 8, because
-        each worker takes memory for gradients.
+        At most the number of cores, at most the number of groups of batches in a step, and at most 8, because each
+        worker takes memory for gradients.
         """
-        groups = -(-self.train.batches_per_step // self.train.batches_per_group)
+        groups = -(-self.train.batches_per_step // self.train.batches_per_group)  # rounded up
         return min(8, allowed_cores(), groups)
 
     def num_worker_threads(self, spec: str, workers: int) -> int:
@@ -154,7 +155,7 @@ class Config(BaseModel):
 
     @property
     def can_validate(self) -> bool:
-        """Whether there is data to validate on.
+        """Tells whether there is data to validate on.
 
         These are validation files, a share of the training files, or samples of a source that generates them, if
         there are no training files either.
@@ -162,10 +163,10 @@ class Config(BaseModel):
         return self._reads_validations or (not self.data.train and create_source(self.data.source).can_generate)
 
     @property
-    def validates(self) -> bool:
-        """Whether the run has a stream for validations.
+    def has_validations(self) -> bool:
+        """Tells whether the run has a stream for validations.
 
-        It has one whenever there are validation files. Of generated samples it has one if validations are asked for.
+        A run with validation files has one. A run with generated samples has one if validations are requested.
         """
         return self._reads_validations or (bool(self.train.validate_every) and self.can_validate)
 
@@ -175,20 +176,20 @@ class Config(BaseModel):
 
     @property
     def validate_every(self) -> int:
-        """The number of steps between validations; 0: none."""
-        if not self.validates:
+        """Returns the number of steps between validations; 0: none."""
+        if not self.has_validations:
             return 0
         if self.train.validate_every is None:
             return self.train.checkpoint_every or self.train.steps
         return self.train.validate_every
 
-    def _member(self, m: int, tree: Mapping[str, Any]) -> Self:
+    def _parse_member(self, index: int, tree: Mapping[str, Any]) -> Self:
         """Validates the settings of a member of the ensemble. Raises ConfigError with the member's key."""
-        table = ("ensemble", "member", str(m))
+        table = ("ensemble", "member", str(index))
         try:
             config = self.model_validate_json(json.dumps(tree))
         except ValidationError as error:
-            raise ConfigError(explained(type(self), error, table)) from None
+            raise ConfigError(format_errors(type(self), error, table)) from None
         if config.schedule.problem:
             raise ConfigError(f"{'.'.join(table)}.{config.schedule.problem}")
         return config
@@ -211,11 +212,11 @@ def _with_sections(data: type[PoolDataConfig], model: type[Section], loss: type[
     return create_model("Config", __base__=Config, data=(data, data()), model=(model, model()), loss=(loss, loss()))
 
 
-def _accelerators(devices: Collection[str]) -> int:
+def _count_accelerators(devices: Collection[str]) -> int:
     return len({spec for spec in devices if parse_device(spec).is_accelerator})
 
 
-def _absolute(text: str, key: str) -> Path:
+def _absolute_path(text: str, key: str) -> Path:
     try:
         return absolute_path(text, key)
     except ValueError as error:

@@ -21,12 +21,13 @@ from pool.ensemble.bindings import Bindings
 from pool.ensemble.execution import Execution
 from pool.ensemble.member import Member
 from pool.nn.batch import SparseInput, TensorBatch
-from pool.nn.generators import plain_state
+from pool.nn.generators import python_and_numpy_state
 from pool.nn.sparse_linear import SparseLinear
 from pool.task.attributes import comparable_values, find_attributes, move_to_device
 from pool.task.task import Progress, Task
 
 log = logging.getLogger(__name__)
+_PREFIX = "model."  # of the names of the model's tensors within `_Loss`
 
 
 class BatchedMembers:
@@ -37,13 +38,14 @@ class BatchedMembers:
     on earlier batches.
     """
 
-    def __init__(self, members: Sequence[Member], one_by_one: Execution) -> None:
-        """Stacks members with equal settings. `one_by_one`: computes the batches that can't be computed for all at
+    def __init__(self, members: Sequence[Member], sequential: Execution) -> None:
+        """Stacks members with equal settings. `sequential`: computes the batches that can't be computed for all at
         once."""
-        places = alike(members)
-        self.stacks = [Stack(each, [members[place] for place in each]) for each in places]
-        self._order = torch.tensor([place for each in places for place in each]).argsort()
-        self._one_by_one = one_by_one
+        groups = group_equal_members(members)
+        self.stacks = [Stack(group, [members[index] for index in group]) for group in groups]
+        stacked_order = torch.tensor([index for group in groups for index in group])
+        self._order = stacked_order.argsort()  # where each member's loss is among those of all stacks
+        self._one_by_one = sequential
         self._seed = members[0].seed
         self._warned = False
 
@@ -54,18 +56,18 @@ class BatchedMembers:
         members there are.
         """
         try:
-            losses = self.together(batch, progress, frozen)
+            losses = self.compute_together(batch, progress, frozen)
             for stack in self.stacks:
-                stack.keep_buffers(frozen)
+                stack.store_buffers(frozen)
         except Exception as error:
             if is_out_of_memory(error):
                 raise
-            self._tell(batch, error)
+            self._warn_once(batch, error)
             yield from self._one_by_one.losses(batch, progress, frozen)
             return
         yield losses
 
-    def together(self, batch: TensorBatch, progress: Progress, frozen: Collection[int] = ()) -> Tensor:
+    def compute_together(self, batch: TensorBatch, progress: Progress, frozen: Collection[int] = ()) -> Tensor:
         """Returns the losses [members]. Buffers of the models are not changed.
 
         Raises the errors of torch for what can't be computed for all members at once. Random numbers are an example,
@@ -75,23 +77,25 @@ class BatchedMembers:
         losses = torch.cat([stack.losses(batch, seeded, frozen) for stack in self.stacks])
         return losses[self._order.to(losses.device)]
 
-    def _tell(self, batch: TensorBatch, error: Exception) -> None:
+    def _warn_once(self, batch: TensorBatch, error: Exception) -> None:
         """Logs, for the first such batch, that members are computed one after the other, and why."""
-        if not self._warned:
-            log.warning("batch %d: members are computed one after the other: %s", batch.number, format_error(error))
+        if self._warned:
+            return
         self._warned = True
+        log.warning("batch %d: members are computed one after the other: %s", batch.number, format_error(error))
 
 
-def alike(members: Sequence[Member]) -> list[list[int]]:
+def group_equal_members(members: Sequence[Member]) -> list[list[int]]:
     """Groups the indices of members that have equal settings and attributes, in the order of first members."""
     groups: list[list[int]] = []
-    kinds = [(member.settings, comparable_values(member.attributes)) for member in members]
-    for place, kind in enumerate(kinds):
-        group = next((group for group in groups if kinds[group[0]] == kind), None)
-        if group is None:
-            groups.append([place])
+    settings = [(member.settings, comparable_values(member.attributes)) for member in members]
+    for index in range(len(members)):
+        for group in groups:
+            if settings[group[0]] == settings[index]:
+                group.append(index)
+                break
         else:
-            group.append(place)
+            groups.append([index])
     return groups
 
 
@@ -103,16 +107,16 @@ def sparse_parameters(model: nn.Module) -> Iterator[nn.Parameter]:
 
 
 class Stack:
-    """A group of members of equal structure and settings, computed as a function of their stacked tensors."""
+    """Computes a group of members of equal structure and settings, as a function of their stacked tensors."""
 
-    def __init__(self, places: Sequence[int], members: Sequence[Member]) -> None:
-        """Makes the stacked model of these members. `places`: their indices in the run."""
-        self._places = places
+    def __init__(self, indices: Sequence[int], members: Sequence[Member]) -> None:
+        """Builds the stacked model of these members. `indices`: theirs in the run."""
+        self._indices = indices
         models = [member.model for member in members]
         task = members[0].task
-        self.model = members[0].another_model()  # its weights have no values; each call passes them
-        held = find_attributes(task, self.model)
-        move_to_device(held, next(models[0].parameters()).device)
+        self.model = members[0].build_meta_copy()  # its weights have no values; each call passes them
+        constants = find_attributes(task, self.model)
+        move_to_device(constants, next(models[0].parameters()).device)
         self.model.train()
         self._loss = _Loss(task, self.model)
         self._shapes: dict[str, Tensor] = {}
@@ -120,58 +124,68 @@ class Stack:
         sparse = {id(parameter) for parameter in sparse_parameters(self.model)}
         for name, parameter in self.model.named_parameters():
             if id(parameter) in sparse:  # only the shape is used; the members' own layers are called
-                self._shapes[_inside(name)] = parameter.detach().expand(len(models), *parameter.shape)
+                self._shapes[_PREFIX + name] = parameter.detach().expand(len(models), *parameter.shape)
             else:
-                self._parameters[_inside(name)] = [model.get_parameter(name) for model in models]
+                self._parameters[_PREFIX + name] = [model.get_parameter(name) for model in models]
         self._layers = [
-            (layer, [_layer(model, name) for model in models])
+            (layer, [_sparse_layer(model, name) for model in models])
             for name, layer in self.model.named_modules()
             if isinstance(layer, SparseLinear)
         ]
         self._buffers = {
-            _inside(name): [model.get_buffer(name) for model in models] for name, _ in self.model.named_buffers()
+            _PREFIX + name: [model.get_buffer(name) for model in models] for name, _ in self.model.named_buffers()
         }
         self._new_buffers: Mapping[str, Tensor] = {}
-        self._bindings = Bindings(self.model, held)
+        self._bindings = Bindings(self.model, constants)
 
     def losses(self, batch: TensorBatch, progress: Progress, frozen: Collection[int]) -> Tensor:
         """Returns the losses [members] of a batch for this group. Raises what the task or torch raises."""
-        trained = [place not in frozen for place in self._places]
-        parameters = {name: torch.stack(_with_gradient(each, trained)) for name, each in self._parameters.items()}
-        buffers = {name: torch.stack(each) for name, each in self._buffers.items()}
-        for layer, layers in self._layers:
+        is_trained = [index not in frozen for index in self._indices]
+        parameters = {
+            name: torch.stack(_detach_frozen(tensors, is_trained)) for name, tensors in self._parameters.items()
+        }
+        buffers = {name: torch.stack(tensors) for name, tensors in self._buffers.items()}
+        for layer, member_layers in self._layers:
             layer.members = [
-                each if grad else _without_gradient(each) for each, grad in zip(layers, trained, strict=True)
+                member_layer if grad else _without_gradient(member_layer)
+                for member_layer, grad in zip(member_layers, is_trained, strict=True)
             ]
         tensors = {**self._shapes, **parameters, **buffers}
 
-        def loss_of_one(tensors: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+        def member_loss(tensors: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
             loss: Tensor = functional_call(self._loss, tensors, (batch, progress))
             return loss.reshape(()), {name: tensors[name] for name in buffers}  # buffers after the call
 
-        drawn = plain_state()
+        generators = python_and_numpy_state()
         losses: Tensor
-        losses, self._new_buffers = vmap(loss_of_one, randomness="error")(tensors)
-        if plain_state() != drawn:
+        losses, self._new_buffers = vmap(member_loss, randomness="error")(tensors)
+        if python_and_numpy_state() != generators:
             raise RuntimeError("a random operation: of Python's generator or numpy's")
-        if problem := self._bindings.problem():
+        problem = self._bindings.find_problem()
+        if problem:
             raise RuntimeError(f"loss {problem}")
-        for name, buffer in buffers.items():
-            if (new := self._new_buffers[name]).shape != buffer.shape or new.dtype != buffer.dtype:
-                raise RuntimeError(f"{name.removeprefix(_inside(''))} changes its shape or dtype")
-        if torch.is_grad_enabled() and any(trained) and not losses.requires_grad:
+        self._check_buffers(buffers)
+        if torch.is_grad_enabled() and any(is_trained) and not losses.requires_grad:
             raise RuntimeError("the losses have no gradient")
-        if changed := next((name for name, parameter in parameters.items() if parameter._version), ""):
-            raise RuntimeError(f"{changed.removeprefix(_inside(''))} is changed in place")
+        for name, parameter in parameters.items():
+            if parameter._version:
+                raise RuntimeError(f"{name.removeprefix(_PREFIX)} is changed in place")
         return losses
 
+    def _check_buffers(self, buffers: Mapping[str, Tensor]) -> None:
+        """Raises RuntimeError if a buffer's new value has another shape or dtype."""
+        for name, buffer in buffers.items():
+            new = self._new_buffers[name]
+            if new.shape != buffer.shape or new.dtype != buffer.dtype:
+                raise RuntimeError(f"{name.removeprefix(_PREFIX)} changes its shape or dtype")
+
     @torch.no_grad()
-    def keep_buffers(self, frozen: Collection[int]) -> None:
+    def store_buffers(self, frozen: Collection[int]) -> None:
         """Copies the buffers' new values, from the last call of `losses`, to the buffers of each member that is not
         frozen."""
         for name, stacked in self._new_buffers.items():
-            for place, buffer, new in zip(self._places, self._buffers[name], stacked, strict=True):
-                if place not in frozen:
+            for index, buffer, new in zip(self._indices, self._buffers[name], stacked, strict=True):
+                if index not in frozen:
                     buffer.copy_(new)
 
 
@@ -187,14 +201,9 @@ class _Loss(nn.Module):
         return self._task.loss(self.model, batch, progress)
 
 
-def _inside(name: str) -> str:
-    """Returns the name that a model's tensor has within `_Loss`."""
-    return f"model.{name}"
-
-
-def _with_gradient(parameters: Sequence[Tensor], trained: Sequence[bool]) -> list[Tensor]:
+def _detach_frozen(parameters: Sequence[Tensor], is_trained: Sequence[bool]) -> list[Tensor]:
     """Returns the parameters of the members, detached for those that are not trained."""
-    return [tensor if grad else tensor.detach() for tensor, grad in zip(parameters, trained, strict=True)]
+    return [tensor if grad else tensor.detach() for tensor, grad in zip(parameters, is_trained, strict=True)]
 
 
 def _without_gradient(layer: SparseLinear) -> Callable[[SparseInput], Tensor]:
@@ -202,7 +211,7 @@ def _without_gradient(layer: SparseLinear) -> Callable[[SparseInput], Tensor]:
     return torch.no_grad()(layer)
 
 
-def _layer(model: nn.Module, name: str) -> SparseLinear:
+def _sparse_layer(model: nn.Module, name: str) -> SparseLinear:
     layer = model.get_submodule(name)
     assert isinstance(layer, SparseLinear)
     return layer

@@ -8,6 +8,7 @@ was called, and later results would depend on which process computes them (invar
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,166 +22,206 @@ from pool.exchange.tensors import count_hooks, trained_parameters, untrained_ten
 from pool.task.attributes import COLLECTIONS, Attribute, generator_digest, is_generator
 
 _KINDS = {"_parameters": "parameter", "_buffers": "buffer", "_modules": "module"}
-_MOST = 1000  # numbers in one container; larger ones are no state, and slow to compare
+_MAX_NUMBERS = 1000  # numbers in one container; larger ones are no state, and slow to compare
 
 
 @dataclass(frozen=True)
 class _Table:
-    """The parameters, buffers or submodules of one module, now and when it was built."""
+    """Holds the parameters, buffers or submodules of one module: the current ones, and those when it was built."""
 
     prefix: str  # of the names of its entries
     kind: str
-    now: dict[str, Any]
-    then: Mapping[str, Any]
+    current: dict[str, Any]
+    original: Mapping[str, Any]
 
-    def named(self, name: str) -> str:
+    def describe(self, name: str) -> str:
         """Returns kind and full name of an entry for messages, e.g. "the parameter mid.weight"."""
         return f"the {self.kind} {self.prefix}{name}"
 
 
 @dataclass(frozen=True)
 class _Constant:
-    """A value of a model or a task that is not part of the weights and must not change."""
+    """Holds a value of a model or a task that is not part of the weights and must not change."""
 
     attribute: Attribute
     value: object
-    state: object  # differs after a change in place; see `_state`
+    state: object  # differs after a change in place; see `_state_of_value`
 
 
 class Bindings:
     """Remembers the tensors and attributes of a model and its task, and compares them after each call of the task."""
 
-    def __init__(self, model: nn.Module, held: Sequence[Attribute] = (), *, weights_change: bool = False) -> None:
+    def __init__(self, model: nn.Module, constants: Sequence[Attribute] = (), *, weights_change: bool = False) -> None:
         """Remembers the current state of a model.
 
-        `held`: values besides the weights that must not change. `weights_change`: the code that is called may change
-        trained parameters.
+        `constants`: values besides the weights that must not change. `weights_change`: the code that is called may
+        change trained parameters.
         """
-        self._tables = [
-            _Table(f"{path}." if path else "", kind, now, dict(now))
-            for path, module in model.named_modules()
-            for name, kind in _KINDS.items()
-            for now in (vars(module)[name],)
-        ]
+        self._tables: list[_Table] = []
+        for path, module in model.named_modules():
+            prefix = f"{path}." if path else ""
+            for name, kind in _KINDS.items():
+                entries = vars(module)[name]
+                self._tables.append(_Table(prefix, kind, entries, dict(entries)))
         self._weights_change = weights_change
         self._trained = [parameter for _, parameter in trained_parameters(model)]
         self._carried = [tensor for _, tensor in untrained_tensors(model)]
         self._needs_gradient = {id(parameter): parameter.requires_grad for parameter in model.parameters()}
-        named = (value for table in self._tables for value in table.then.values() if value is not None)
-        self._names_of = Counter(map(id, named))
+        entries = itertools.chain.from_iterable(table.original.values() for table in self._tables)
+        self._num_names = Counter(id(entry) for entry in entries if entry is not None)
         self._hooks = {id(parameter): count_hooks(parameter) for parameter in self._trained}
         self._shapes = {id(tensor): (tensor.shape, tensor.dtype) for tensor in (*self._trained, *self._carried)}
-        self._constants = [_Constant(each, each.value, _state(each.value)) for each in held if _is_state(each)]
+        self._constants = [
+            _Constant(constant, constant.value, _state_of_value(constant.value))
+            for constant in constants
+            if _may_store_state(constant)
+        ]
 
-    def settle(self, buffers: Sequence[Tensor], weights: Sequence[Tensor] = ()) -> str:
+    def restore_tensors(self, buffers: Sequence[Tensor], weights: Sequence[Tensor] = ()) -> str:
         """Puts back tensors that the task's code, or its backward, has replaced, with their new values.
 
         `buffers`: the memory of the tensors that are not trained. `weights`: the memory of the trained parameters,
-        if these may change. Returns a description of what can't be passed on, as `problem` does, or "".
+        if these may change. Returns a description of what can't be passed on, as `find_problem` does, or "".
         """
-        if problem := self.problem():
+        problem = self.find_problem()
+        if problem:
             return problem
         with torch.no_grad():
             for table in self._tables:
-                for name, then in table.then.items():
-                    if (now := table.now[name]) is not then:
-                        then.copy_(now)
-                        table.now[name] = then
-            places = [*zip(self._carried, buffers, strict=True), *zip(self._trained, weights, strict=False)]
-            for tensor, place in places:
-                if tensor.data_ptr() != place.data_ptr():  # the task has set its .data
-                    new = tensor.detach()
-                    tensor.data = place
-                    tensor.copy_(new)
-                if tensor.grad_fn is not None:  # changed in place by a result with a gradient
-                    tensor.detach_()
+                self._restore_entries(table)
+            for tensor, memory in zip(self._carried, buffers, strict=True):
+                _restore_memory(tensor, memory)
+            for parameter, memory in zip(self._trained, weights, strict=False):
+                _restore_memory(parameter, memory)
             for parameter in self._trained:
                 parameter.requires_grad_()
         return ""
 
-    def problem(self) -> str:
+    @staticmethod
+    def _restore_entries(table: _Table) -> None:
+        """Puts the original tensors back into a module, with the values of those that have replaced them."""
+        for name, original in table.original.items():
+            current = table.current[name]
+            if current is not original:
+                original.copy_(current)
+                table.current[name] = original
+
+    def find_problem(self) -> str:
         """Describes the first change that can't be passed on, e.g. "lets the parameter mid.weight be trained, ...";
         "" if none."""
         for table in self._tables:
-            if table.now.keys() != table.then.keys():
-                name = min(table.now.keys() ^ table.then.keys())
-                verb = "adds" if name in table.now else "removes"
-                return f"{verb} {table.named(name)}: build_model must make all that the model has"
-            for name, then in table.then.items():
-                now = table.now[name]
-                if (now is not then or id(then) in self._shapes) and (problem := self._difference(now, then)):
-                    return problem.format(table.named(name))
-        return next(filter(None, map(_change, self._constants)), "")
+            if table.current.keys() != table.original.keys():
+                name = min(table.current.keys() ^ table.original.keys())
+                verb = "adds" if name in table.current else "removes"
+                return f"{verb} {table.describe(name)}: build_model must make all that the model has"
+            for name, original in table.original.items():
+                current = table.current[name]
+                if current is original and id(original) not in self._shapes:  # a module, or an entry that is None
+                    continue
+                problem = self._find_difference(current, original)
+                if problem:
+                    return problem.format(table.describe(name))
+        for constant in self._constants:
+            problem = _find_change(constant)
+            if problem:
+                return problem
+        return ""
 
-    def _difference(self, now: Any, then: Any) -> str:
-        """Describes a change from the tensor or module `then` to `now`; "" if it is allowed. `{}` stands for its
+    def _find_difference(self, current: Any, original: Any) -> str:
+        """Describes a change of a tensor or module that is not allowed; "" if there is none. `{}` stands for its
         name."""
-        shape, dtype = self._shapes.get(id(then), ((), None))
-        if not isinstance(now, Tensor) or dtype is None:
+        shape, dtype = self._shapes.get(id(original), ((), None))
+        if not isinstance(current, Tensor) or dtype is None:
             return "puts something else in the place of {}: build_model must make what the model has"
-        if now.shape != shape or now.dtype != dtype:
-            was, becomes = _described(dtype, shape), _described(now.dtype, now.shape)
-            return f"changes {{}} from {was} to {becomes}: its shape and dtype are those that build_model gives it"
-        needed = self._needs_gradient.get(id(then))
-        if needed is not None and now.requires_grad and not needed:
+        if current.shape != shape or current.dtype != dtype:
+            before, after = _format_tensor(dtype, shape), _format_tensor(current.dtype, current.shape)
+            return f"changes {{}} from {before} to {after}: its shape and dtype are those that build_model gives it"
+        was_trained = self._needs_gradient.get(id(original))  # None: a buffer
+        if was_trained is not None and current.requires_grad and not was_trained:
             return "lets {} be trained, which build_model has frozen: let build_model train it, and freeze it in loss"
-        if needed and not now.requires_grad and self._weights_change:
+        if was_trained and not current.requires_grad and self._weights_change:
             return "freezes {}, which no worker gets to know: freeze it in build_model"
-        if now is then and needed and count_hooks(now) != self._hooks[id(then)]:
-            return "changes the hooks of {}: set them in build_model, once"
-        if now is not then and needed and not self._weights_change:
+        if current is original:
+            if was_trained and count_hooks(current) != self._hooks[id(original)]:
+                return "changes the hooks of {}: set them in build_model, once"
+            return ""
+        if was_trained and not self._weights_change:
             return "binds {} anew: only after_step may change weights"
-        if now is not then and self._names_of[id(then)] > 1:
+        if self._num_names[id(original)] > 1:
             return "binds {} anew, which has another name, too: change it in place"
         return ""
 
 
-def _described(dtype: torch.dtype, shape: Sequence[int]) -> str:
-    return f"{str(dtype).removeprefix('torch.')} {' x '.join(map(str, shape)) or 'scalar'}"
+def _restore_memory(tensor: Tensor, memory: Tensor) -> None:
+    """Moves a tensor's values back to its memory, and detaches the tensor from results that it was computed from."""
+    if tensor.data_ptr() != memory.data_ptr():  # the task has set its .data
+        new = tensor.detach()
+        tensor.data = memory
+        tensor.copy_(new)
+    if tensor.grad_fn is not None:  # changed in place by a result with a gradient
+        tensor.detach_()
 
 
-def _is_state(attribute: Attribute) -> bool:
-    """Returns whether a call of the task could store something in this attribute for the next call."""
+def _format_tensor(dtype: torch.dtype, shape: Sequence[int]) -> str:
+    """Returns dtype and shape for messages, such as `float32 16 x 8`."""
+    size = " x ".join(map(str, shape)) or "scalar"
+    return f"{str(dtype).removeprefix('torch.')} {size}"
+
+
+def _may_store_state(attribute: Attribute) -> bool:
+    """Tells whether a call of the task could store something in this attribute for the next call."""
     value = attribute.value
     if isinstance(value, np.ndarray):
-        return value.size <= _MOST
+        return value.size <= _MAX_NUMBERS
     if isinstance(value, (Tensor, *COLLECTIONS)) or is_generator(value):
         return True
-    return isinstance(value, int | float | np.number) and attribute.siblings <= _MOST
+    return isinstance(value, int | float | np.number) and attribute.siblings <= _MAX_NUMBERS
 
 
-def _change(constant: _Constant) -> str:
-    """Describes how a value that must not change has changed, as `Bindings.problem` does; "" if it has not."""
-    path, then, now = constant.attribute.path, constant.value, constant.attribute.now
-    if isinstance(then, Tensor) and now is then and then.is_leaf and then.requires_grad and then.grad is not None:
+def _find_change(constant: _Constant) -> str:
+    """Describes how a value that must not change has changed, as `Bindings.find_problem` does; "" if it has not."""
+    path, original, current = constant.attribute.path, constant.value, constant.attribute.now
+    if isinstance(original, Tensor) and current is original and _has_gradient(original):
         return f"gives {path} a gradient, and nothing trains it: make it a parameter of the model"
-    moved = isinstance(then, Tensor) and isinstance(now, Tensor) and now.device != then.device
-    # states are compared in tuples, so that the same NaN is equal to itself
-    if moved or (_alike(now, then) and (_state(now),) == (constant.state,)):
+    if not _has_changed(constant, current):
         return ""
-    if isinstance(then, Tensor):
+    if isinstance(original, Tensor):
         return (
             f"changes {path}, a tensor that no other process gets to know: register it as a buffer of the model "
             "(register_buffer)"
         )
-    if is_generator(then):
+    if is_generator(original):
         return (
             f"draws from {path}, of which no other process gets to know: draw from torch's, numpy's or Python's global "
             "generator, which are seeded for each batch"
         )
-    if isinstance(then, COLLECTIONS):
-        kind = f"length of the {type(then).__name__}"
-    else:
-        kind = "array" if isinstance(then, np.ndarray) else "number"
+    kind = "number"
+    if isinstance(original, COLLECTIONS):
+        kind = f"length of the {type(original).__name__}"
+    elif isinstance(original, np.ndarray):
+        kind = "array"
     return f"changes the {kind} {path}, which no other process gets to know: use progress, or a buffer of the model"
 
 
-def _alike(now: object, then: object) -> bool:
-    """Returns whether two values are the same object, or of the same type and no tensors."""
-    return now is then or (type(now) is type(then) and not isinstance(then, Tensor))
+def _has_gradient(tensor: Tensor) -> bool:
+    return tensor.is_leaf and tensor.requires_grad and tensor.grad is not None
 
 
-def _state(value: Any) -> object:
+def _has_changed(constant: _Constant, current: object) -> bool:
+    """Tells whether a value was changed in place or replaced. A tensor may be moved to another device, a value be
+    replaced by an equal one of its type."""
+    original = constant.value
+    if isinstance(original, Tensor):
+        if isinstance(current, Tensor) and current.device != original.device:
+            return False
+        is_comparable = current is original
+    else:
+        is_comparable = type(current) is type(original)
+    # states are compared in tuples, so that the same NaN is equal to itself
+    return not is_comparable or (_state_of_value(current),) != (constant.state,)
+
+
+def _state_of_value(value: Any) -> object:
     """Returns a value that differs after a change in place.
 
     This is the version of a tensor, the content of an array, the length of a container, the state of a random

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from pool.ensemble.member import Member
 from pool.nn.batch import TensorBatch
-from pool.nn.generators import seed_for
+from pool.nn.generators import seed_for_purpose
 from pool.task.task import Progress
 
 
@@ -24,13 +24,13 @@ class Execution(Protocol):
     def losses(self, batch: TensorBatch, progress: Progress, frozen: Collection[int] = ()) -> Iterator[Tensor]:
         """Yields tensors [n] with the losses of the next n members, until all members are done, in their order.
 
-        The caller calls `.sum().backward()` on each tensor that requires a gradient before it asks for the next.
+        The caller calls `.sum().backward()` on each tensor that requires a gradient before it requests the next.
         Losses of frozen members need not be computed and may be any number. Raises PluginError if the task returns
         something that can't be used.
         """
 
 
-class OneByOne:
+class SequentialMembers:
     """An Execution that computes one member after the other, with the bits and random numbers of each trained alone.
 
     The forward pass of a member begins after the backward pass of the previous one, when its activations are freed.
@@ -41,9 +41,10 @@ class OneByOne:
         self._device = device
 
     def losses(self, batch: TensorBatch, progress: Progress, frozen: Collection[int] = ()) -> Iterator[Tensor]:
-        for number, member in enumerate(self._members):
-            if number in frozen:
+        for index, member in enumerate(self._members):
+            if index in frozen:
                 yield torch.full((1,), torch.nan, device=self._device)
-            else:
-                seed_for(member.seed, batch.number, self._device)
-                yield member.loss(batch, replace(progress, seed=member.seed), backward=True).reshape(1)
+                continue
+            seed_for_purpose(member.seed, batch.number, self._device)
+            loss = member.loss(batch, replace(progress, seed=member.seed), backward=True)
+            yield loss.reshape(1)

@@ -1,4 +1,4 @@
-"""A member: one network of a run with its task, whose calls are watched for effects on later batches."""
+"""Calls the task of a member, one network of a run, and refuses effects on later batches."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from loader.plugins.error_text import PluginError, definition_location
 from pool.device.precision import read_arithmetic_settings
-from pool.ensemble.metric_values import collect
+from pool.ensemble.metric_values import collect_arrays
 from pool.exchange.tensors import all_tensors, replace_tensors, trained_parameters
 from pool.nn.batch import TensorBatch
 from pool.nn.generators import GeneratorStates
@@ -25,30 +25,31 @@ from pool.task.task import MeasuredTask, Progress, Task
 
 @dataclass(frozen=True)
 class Member:
-    """One network of a run with its task, and the seed and settings that both were made with."""
+    """Holds one network of a run with its task, and the seed and settings from which both were built."""
 
     task: Task
     model: nn.Module
     seed: int  # of initial weights, and of random numbers in batches (dropout, noise around lambda)
     settings: object  # of its task; members with equal ones can share a call of the task
-    drawn: GeneratorStates | None = None  # random generators when the model was built
+    initial_generators: GeneratorStates | None = None  # states when the model was built
     attributes: list[Attribute] = field(default_factory=list)  # of task and model
     on_meta: bool = False  # the model was built without values
 
-    def another_model(self) -> nn.Module:
+    def build_meta_copy(self) -> nn.Module:
         """Builds a second model like the member's, with weights on the meta device. Random generators are left
         unchanged."""
-        before = GeneratorStates.now()
+        generators = GeneratorStates.capture()
         model = build_model(self.task, self.seed, on_meta=self.on_meta)
-        before.restore()
+        generators.restore()
         replace_tensors(model, [tensor.detach().to("meta") for _, tensor in all_tensors(model)])
         return model
 
     def loss(self, batch: TensorBatch, progress: Progress, *, backward: bool) -> Tensor:
         """Computes the task's loss of a batch, a single number. Raises PluginError if the result can't be used."""
-        with self._watched("loss", self.task.loss):
+        with self._check_side_effects("loss", self.task.loss):
             loss = self.task.loss(self.model, batch, progress)
-            if problem := problem_of(loss, backward=backward):
+            problem = find_loss_problem(loss, backward=backward)
+            if problem:
                 raise PluginError(f"loss {problem} ({definition_location(self.task.loss)})")
         return loss
 
@@ -60,44 +61,49 @@ class Member:
         """
         assert isinstance(self.task, MeasuredTask)
         validate = self.task.validate
-        with self._watched("validate", validate):
+        with self._check_side_effects("validate", validate):
             result = validate(self.model, batch, progress)
-            if problem := collect(result, collected):
+            problem = collect_arrays(result, collected)
+            if problem:
                 raise PluginError(f"validate {problem} ({definition_location(validate)})")
-            if problem := problem_of(result[0], backward=False):
+            problem = find_loss_problem(result[0], backward=False)
+            if problem:
                 raise PluginError(f"the loss of validate {problem} ({definition_location(validate)})")
         return result[0]
 
     @contextmanager
-    def _watched(self, name: str, method: Callable[..., Any]) -> Iterator[None]:
+    def _check_side_effects(self, name: str, method: Callable[..., Any]) -> Iterator[None]:
         """Raises PluginError if the code within the context changes weights or torch's settings.
 
         Later batches would depend on such a change (invariant I2).
         """
-        weights, settings = self._weights_seen(), _torch_settings()
+        weights, settings = self._weight_versions(), _torch_settings()
         yield
-        if problem := self._change(weights, settings):
+        problem = self._find_change(weights, settings)
+        if problem:
             raise PluginError(f"{name} {problem} ({definition_location(method)})")
 
     @cached_property
-    def _named(self) -> dict[str, nn.Parameter]:
-        """The trained parameters of the model, by name."""
+    def _trained(self) -> dict[str, nn.Parameter]:
+        """Returns the trained parameters of the model, by name."""
         return dict(trained_parameters(self.model))
 
-    def _weights_seen(self) -> dict[str, tuple[int, int]]:
-        """Returns version and address of each weight, which differ after a change in place or a replacement."""
-        return {name: (weight._version, weight.data_ptr()) for name, weight in self._named.items()}
+    def _weight_versions(self) -> dict[str, tuple[int, int]]:
+        """Returns version and address of each weight. They differ after a change in place, or a replacement."""
+        return {name: (weight._version, weight.data_ptr()) for name, weight in self._trained.items()}
 
-    def _change(self, weights: Mapping[str, object], settings: Mapping[str, object]) -> str:
-        """Describes the first change of weights or torch's settings since these were taken; "" if there is none."""
-        if now := _first_difference(weights, self._weights_seen()):
-            return f"changes {now}: only after_step may change weights"
-        if now := _first_difference(settings, _torch_settings()):
-            return f"changes torch's {now}: later batches would be computed with it; set it in create_task"
+    def _find_change(self, weights: Mapping[str, object], settings: Mapping[str, object]) -> str:
+        """Describes the first change of weights or torch's settings since these were read; "" if there is none."""
+        weight = _first_difference(weights, self._weight_versions())
+        if weight:
+            return f"changes {weight}: only after_step may change weights"
+        setting = _first_difference(settings, _torch_settings())
+        if setting:
+            return f"changes torch's {setting}: later batches would be computed with it; set it in create_task"
         return ""
 
 
-def problem_of(loss: object, *, backward: bool) -> str:
+def find_loss_problem(loss: object, *, backward: bool) -> str:
     """Describes why the result of a task's `loss` can't be used; "" if it can."""
     if not isinstance(loss, Tensor):
         return f"gave {type(loss).__name__}, which is no tensor"
@@ -123,4 +129,7 @@ def _torch_settings() -> dict[str, object]:
 
 def _first_difference(before: Mapping[str, object], after: Mapping[str, object]) -> str:
     """Returns the name of the first value that has changed; "" if none has."""
-    return next((name for name, value in before.items() if after[name] != value), "")
+    for name, value in before.items():
+        if after[name] != value:
+            return name
+    return ""

@@ -11,35 +11,36 @@ import torch
 from torch import Tensor
 
 
-def collect(result: object, places: Mapping[str, npt.NDArray[Any]]) -> str:
-    """Copies the arrays in the result of `validate` to `places`, by name. The result is a loss and a mapping of arrays.
+def collect_arrays(result: object, targets: Mapping[str, npt.NDArray[Any]]) -> str:
+    """Copies the arrays in the result of `validate` to `targets`, by name.
 
-    Returns a description of why the result can't be used; "" if it can.
+    The result is a loss and a mapping of arrays. Returns a description of why the result can't be used; "" if it can.
     """
     if not isinstance(result, tuple) or len(result) != 2 or not isinstance(result[1], Mapping):
         return f"gave {reprlib.repr(result)}: it must be the loss and a mapping of arrays by name"
     arrays = result[1]
-    if arrays.keys() != places.keys():
-        return f"gave the arrays {_names(arrays)}; the metrics need {_names(places)}"
-    for name, place in places.items():
-        if problem := _copy(arrays[name], place):
+    if arrays.keys() != targets.keys():
+        return f"gave the arrays {_format_names(arrays)}; the metrics need {_format_names(targets)}"
+    for name, target in targets.items():
+        problem = _copy(arrays[name], target)
+        if problem:
             return f"gave for {name} {problem}"
     return ""
 
 
-def _names(arrays: Mapping[str, Any]) -> str:
+def _format_names(arrays: Mapping[str, Any]) -> str:
     return ", ".join(sorted(map(str, arrays))) or "(none)"
 
 
-def _copy(array: object, place: npt.NDArray[Any]) -> str:
-    """Copies a tensor to an array. Returns a description of why it does not fit; "" if it does."""
+def _copy(array: object, target: npt.NDArray[Any]) -> str:
+    """Copies a tensor to an array. Returns a description of why the tensor does not fit; "" if it does."""
     if not isinstance(array, Tensor):
         return f"{type(array).__name__}, which is no tensor"
-    if tuple(array.shape) != place.shape:
-        return f"a tensor of shape {tuple(array.shape)}: it must be {place.shape}"
+    if tuple(array.shape) != target.shape:
+        return f"a tensor of shape {tuple(array.shape)}: it must be {target.shape}"
     if array.is_complex() or array.is_meta:
         return f"numbers that are {'complex' if array.is_complex() else 'on the device meta'}"
     if array.layout != torch.strided:
         return f"a tensor of layout {array.layout}: it must be dense"
-    torch.from_numpy(place).copy_(array)
+    torch.from_numpy(target).copy_(array)
     return ""

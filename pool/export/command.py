@@ -18,11 +18,14 @@ def export_command(
     `weights`: averaged or newest; None means the averaged ones if the checkpoint has any. `member`: number of a
     member of an ensemble. Raises CheckpointError.
     """
-    words = ["export", str(checkpoint), "-o", str(output), *options]
-    words += ["--ema"] if weights == "averaged" or (weights is None and _has_average(checkpoint)) else []
-    words += [] if member is None else ["--member", str(member)]
-    words += [] if is_bundled(task) else ["--task", task]
-    return module_command("pool", *words)
+    arguments = ["export", str(checkpoint), "-o", str(output), *options]
+    if weights == "averaged" or (weights is None and _has_average(checkpoint)):
+        arguments.append("--ema")
+    if member is not None:
+        arguments += ["--member", str(member)]
+    if not is_bundled(task):
+        arguments += ["--task", task]
+    return module_command("pool", *arguments)
 
 
 def _has_average(checkpoint: Path) -> bool:

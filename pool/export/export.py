@@ -11,7 +11,7 @@ from loader.exit_codes import EXIT_FAILED, EXIT_RESOURCES
 from loader.files.endings import check_output_ending
 from loader.plugins.error_text import format_error_with_location
 from pool.errors import ConfigError, PoolError
-from pool.export.load import Trained, load_trained
+from pool.export.load import TrainedNetwork, load_network
 from pool.export.member import NEWEST, Choice
 from pool.export.onnx import SUFFIX, write_onnx
 from pool.run_folder.strict_json import printable
@@ -33,7 +33,7 @@ def export_checkpoint(
     permute: Sequence[str] = (),
     onnx: bool = False,
     say: Callable[[str], object] | None = None,
-) -> Trained:
+) -> TrainedNetwork:
     """Exports a network of a checkpoint, or of the newest checkpoint of a run, to `output`. Returns the network.
 
     `description`: text in the file; None means the description of the file that `pool convert` made the checkpoint
@@ -46,27 +46,28 @@ def export_checkpoint(
     and none is chosen. Raises UsageError for an `output` with the ending of another format. Raises PoolError for
     weights that the format can't hold.
     """
-    trained = load_trained(where, task, choice)
-    source = None if header is None else header_path(output, header)
+    trained = load_network(where, task, choice)
+    header_file = None if header is None else header_path(output, header)
     suffix = SUFFIX if onnx else getattr(load_task_module(trained.name), "EXPORT_SUFFIX", "")
     if suffix:
         check_output_ending(output, "ONNX models" if onnx else f"files of the task {printable(trained.name)}", [suffix])
-    for path in filter(None, (output, source)):
+    for path in [output] if header_file is None else [output, header_file]:
         _check_output(path)
     try:
-        gained = _reordered(trained, permute) if permute else ""
-        if gained and say is not None:
-            say(gained)
-        source_text = "" if header is None else _header(trained, output, header)
+        if permute:
+            gain = _reorder(trained, permute)
+            if gain and say is not None:
+                say(gain)
+        header_text = "" if header is None else _build_header(trained, output, header)
         text = (trained.description or DESCRIPTION) if description is None else description
         if onnx:
             write_onnx(trained, output, text)
         else:
             trained.task.export(trained.model, output, text)
         if output.is_file():
-            _share(output)
-        if source is not None:
-            source.write_text(source_text, encoding="utf-8")
+            _apply_umask(output)
+        if header_file is not None:
+            header_file.write_text(header_text, encoding="utf-8")
     except PoolError:
         raise
     except OSError as error:
@@ -91,7 +92,7 @@ def header_path(output: Path, language: str) -> Path:
     return output.with_suffix(_HEADERS[language])
 
 
-def _header(trained: Trained, output: Path, language: str) -> str:
+def _build_header(trained: TrainedNetwork, output: Path, language: str) -> str:
     """Returns source code that describes the network, in a language.
 
     Raises ConfigError if the task has none, and whatever the task's code raises.
@@ -101,7 +102,7 @@ def _header(trained: Trained, output: Path, language: str) -> str:
     return trained.task.header(trained.model, output, language)
 
 
-def _reordered(trained: Trained, patterns: Sequence[str]) -> str:
+def _reorder(trained: TrainedNetwork, patterns: Sequence[str]) -> str:
     """Reorders the units of a network by data files. Returns a line about the gain.
 
     Raises ConfigError if the task can't do it, and whatever the task's code raises.
@@ -111,7 +112,7 @@ def _reordered(trained: Trained, patterns: Sequence[str]) -> str:
     return trained.task.reorder(trained.model, patterns)
 
 
-def _share(output: Path) -> None:
+def _apply_umask(output: Path) -> None:
     """Sets a file's mode by the umask. Some libraries, such as safetensors, make files that only their owner can
     read."""
     mask = os.umask(0)

@@ -29,12 +29,12 @@ from pool.export.member import (
     NEWEST,
     Choice,
     MemberId,
-    check_average,
-    check_one,
-    choose,
+    check_can_average,
     diverged_members,
-    left_out,
-    members_of,
+    find_member,
+    format_excluded,
+    read_members,
+    require_one_member,
 )
 from pool.run_folder import strict_json
 from pool.task.factory import MAX_MODEL_NBYTES, ModelTooLargeError, TensorBytesLimit, build_model, make_task
@@ -44,8 +44,8 @@ from pool.task.task import Task
 
 
 @dataclass(frozen=True)
-class Trained:
-    """A network with its weights and task, loaded from a checkpoint."""
+class TrainedNetwork:
+    """Holds a network with its weights and task, loaded from a checkpoint."""
 
     checkpoint: Path
     config: Mapping[str, Any]  # of its own run, from the checkpoint, so not to be trusted
@@ -53,15 +53,15 @@ class Trained:
     task: Task
     model: nn.Module
     description: str  # text of the file that the network was read from; "" if there was none
-    who: str = ""  # which of the checkpoint's networks it is, as text; "" if there is no choice
-    left_out: str = ""  # which members a mean leaves out, and why, as text
+    label: str = ""  # which of the checkpoint's networks this is; "" if there is no choice
+    excluded: str = ""  # which members a mean excludes, and why, as text
 
     def __str__(self) -> str:
         """Returns the path of the checkpoint, and which of its networks it is."""
-        return f"{self.checkpoint}, {self.who}" if self.who else str(self.checkpoint)
+        return f"{self.checkpoint}, {self.label}" if self.label else str(self.checkpoint)
 
 
-def load_trained(where: Path, task: str | None, choice: Choice = NEWEST) -> Trained:
+def load_network(where: Path, task: str | None, choice: Choice = NEWEST) -> TrainedNetwork:
     """Loads the network of a checkpoint, or of the newest checkpoint of a run, for `pool export`.
 
     `task`: the task's name as the caller knows it, required unless the task is built in. Raises CheckpointError for
@@ -70,26 +70,26 @@ def load_trained(where: Path, task: str | None, choice: Choice = NEWEST) -> Trai
     """
     checkpoint = _Checkpoint(where, task, "export", averaged=choice.averaged)
     if choice.average:
-        return checkpoint.average()
+        return checkpoint.load_average()
     if choice.member is not None:
-        return checkpoint.chosen(choice.member)
-    check_one(checkpoint.path, checkpoint.members)
-    return checkpoint.member(0)
+        return checkpoint.load_chosen(choice.member)
+    require_one_member(checkpoint.path, checkpoint.members)
+    return checkpoint.load_member(0)
 
 
-def load_members(where: Path, task: str | None, verb: str, choice: Choice = NEWEST) -> tuple[Trained, ...]:
+def load_networks(where: Path, task: str | None, verb: str, choice: Choice = NEWEST) -> tuple[TrainedNetwork, ...]:
     """Loads the chosen member of a checkpoint; without a choice all members that have not diverged.
 
-    `verb`: name of the command, for messages. Raises as `load_trained`, but never because no member is chosen.
+    `verb`: name of the command, for messages. Raises as `load_network`, but never because no member is chosen.
     """
     checkpoint = _Checkpoint(where, task, verb, averaged=choice.averaged)
     if choice.member is not None:
-        return (checkpoint.chosen(choice.member),)
-    others = left_out(checkpoint.diverged)
-    return tuple(replace(checkpoint.member(m), left_out=others) for m in checkpoint.of_mean)
+        return (checkpoint.load_chosen(choice.member),)
+    excluded = format_excluded(checkpoint.diverged)
+    return tuple(replace(checkpoint.load_member(index), excluded=excluded) for index in checkpoint.averaged_members)
 
 
-def first_model(trained: Trained) -> nn.Module | None:
+def build_initial_model(trained: TrainedNetwork) -> nn.Module | None:
     """Builds the model with the weights with which its run began.
 
     Returns None if these are not known, because the run began with other weights than its task initializes, or if
@@ -109,16 +109,16 @@ def first_model(trained: Trained) -> nn.Module | None:
     return model
 
 
-def described(members: Sequence[Trained]) -> str:
+def describe_networks(members: Sequence[TrainedNetwork]) -> str:
     """Names the networks that a command uses, for the user."""
     first = members[0]
     if len(members) == 1:
-        return f"{first}{first.left_out}"
-    return f"{first.checkpoint}, the mean of {len(members)} members{first.left_out}"
+        return f"{first}{first.excluded}"
+    return f"{first.checkpoint}, the mean of {len(members)} members{first.excluded}"
 
 
 class _Checkpoint:
-    """The networks of a checkpoint. Raises ConfigError and CheckpointError when it is opened."""
+    """Loads networks of a checkpoint. Raises ConfigError and CheckpointError when the checkpoint is opened."""
 
     def __init__(self, where: Path, task: str | None, verb: str, *, averaged: bool) -> None:
         self.path = find_checkpoint(where)
@@ -126,64 +126,70 @@ class _Checkpoint:
         self._weights = load_weights(self.path, averaged=averaged)
         config = self._weights.state.config
         self._name = _task_name(config, task, self.path, verb)
-        self.members = members_of(self.path, self._weights.state)
+        self.members = read_members(self.path, self._weights.state)
         self.diverged = diverged_members(self._weights.state)
-        begins = tuple(member_prefix(m, len(self.members)) for m in range(len(self.members)))
-        if odd := [name for name in self._weights.tensors if not name.startswith(begins)]:
+        prefixes = tuple(member_prefix(index, len(self.members)) for index in range(len(self.members)))
+        stray = [name for name in self._weights.tensors if not name.startswith(prefixes)]
+        if stray:
             raise CheckpointError(
-                f"{self.path}: {strict_json.printable(min(odd))}: a tensor of no member of the config"
+                f"{self.path}: {strict_json.printable(min(stray))}: a tensor of no member of the config"
             )
 
     @property
-    def of_mean(self) -> list[int]:
-        """The numbers of the members over which a mean is taken: those that have not diverged, or all if all have."""
-        return [m for m in range(len(self.members)) if m not in self.diverged]
+    def averaged_members(self) -> list[int]:
+        """Returns the members over which a mean is computed: those that have not diverged, or all if all have."""
+        return [index for index in range(len(self.members)) if index not in self.diverged]
 
-    def chosen(self, member: MemberId) -> Trained:
+    def load_chosen(self, member: MemberId) -> TrainedNetwork:
         """Returns the member with a number, or the best one."""
-        return self.member(*choose(self.path, self._weights.state, member))
+        return self.load_member(*find_member(self.path, self._weights.state, member))
 
-    def member(self, m: int, why: str = "") -> Trained:
-        """Returns the member with number `m`. `why`: text that explains why it was chosen."""
-        who = f"member {m}" if len(self.members) > 1 else ""
-        words = [who, why, "averaged weights" if self._averaged else ""]
-        return self._made(m, self._tensors_of(m), ", ".join(filter(None, words)))
+    def load_member(self, index: int, reason: str = "") -> TrainedNetwork:
+        """Returns a member by its index. `reason`: text that explains the choice."""
+        name = f"member {index}" if len(self.members) > 1 else ""
+        texts = [name, reason, "averaged weights" if self._averaged else ""]
+        label = ", ".join(text for text in texts if text)
+        return self._build_network(index, self._member_tensors(index), label)
 
-    def average(self) -> Trained:
+    def load_average(self) -> TrainedNetwork:
         """Returns a network with the mean of all members' weights. Raises ConfigError if they can't be averaged."""
-        check_average(self.path, self.members)
-        each = {m: self._tensors_of(m) for m in self.of_mean}
-        first = self.of_mean[0]
-        if len(each) == 1:
-            return self.member(first)
-        for m, tensors in each.items():
-            self._check(m, tensors, self._model(m)[1])
-        tensors = {name: _mean([of_member[name] for of_member in each.values()]) for name in each[first]}
-        return self._made(first, tensors, f"the average of {len(each)} members{left_out(self.diverged)}")
+        check_can_average(self.path, self.members)
+        members = {index: self._member_tensors(index) for index in self.averaged_members}
+        first = self.averaged_members[0]
+        if len(members) == 1:
+            return self.load_member(first)
+        for index, tensors in members.items():
+            _, model = self._build_model(index)
+            self._check_tensors(index, tensors, model)
+        means = {name: _mean([tensors[name] for tensors in members.values()]) for name in members[first]}
+        label = f"the average of {len(members)} members{format_excluded(self.diverged)}"
+        return self._build_network(first, means, label)
 
-    def _tensors_of(self, m: int) -> dict[str, Tensor]:
+    def _member_tensors(self, index: int) -> dict[str, Tensor]:
         """Returns the tensors of a member, by their names in its model. Raises CheckpointError if it has no
         averaged weights."""
-        begin = member_prefix(m, len(self.members))
-        tensors = self._weights.tensors
-        own = {name.removeprefix(begin): tensor for name, tensor in tensors.items() if name.startswith(begin)}
-        if self._averaged and not own:
-            raise CheckpointError(f"{self.path}: member {m} has no averaged weights: it stopped before the first")
-        return own
+        prefix = member_prefix(index, len(self.members))
+        tensors = {
+            name.removeprefix(prefix): tensor
+            for name, tensor in self._weights.tensors.items()
+            if name.startswith(prefix)
+        }
+        if self._averaged and not tensors:
+            raise CheckpointError(f"{self.path}: member {index} has no averaged weights: it stopped before the first")
+        return tensors
 
-    def _made(self, m: int, tensors: Mapping[str, Tensor], who: str) -> Trained:
-        """Returns the network of a member, with these tensors loaded into its model. `who`: which network it is, as
-        text."""
-        task, model = self._model(m)
-        self._check(m, tensors, model)
+    def _build_network(self, index: int, tensors: Mapping[str, Tensor], label: str) -> TrainedNetwork:
+        """Returns the network of a member, with these tensors loaded into its model."""
+        task, model = self._build_model(index)
+        self._check_tensors(index, tensors, model)
         replace_tensors(model, [tensors[name] for name, _ in all_tensors(model)])
         description = self._weights.state.description.encode("latin-1").decode("utf-8", "surrogateescape")
-        return Trained(self.path, self.members[m], self._name, task, model, description, who)
+        return TrainedNetwork(self.path, self.members[index], self._name, task, model, description, label)
 
-    def _model(self, m: int) -> tuple[Task, nn.Module]:
+    def _build_model(self, index: int) -> tuple[Task, nn.Module]:
         """Builds the task and model of a member as the run did. Raises CheckpointError."""
         module = load_task_module(self._name)
-        config = self.members[m]
+        config = self.members[index]
         seed = _model_seed(config)
         model, loss = (
             _section(cls, config.get(section), f"{self.path / STATE}: config.{section}")
@@ -203,14 +209,14 @@ class _Checkpoint:
                 f"{self.path}: the task can't build the model of its config: {format_error_with_location(error)}"
             ) from None
 
-    def _check(self, m: int, tensors: Mapping[str, Tensor], model: nn.Module) -> None:
+    def _check_tensors(self, index: int, tensors: Mapping[str, Tensor], model: nn.Module) -> None:
         """Raises CheckpointError if tensors do not match a model in name, dtype or shape."""
-        begin = member_prefix(m, len(self.members))
-        header = {name: self._weights.header[begin + name] for name in tensors}
+        prefix = member_prefix(index, len(self.members))
+        header = {name: self._weights.header[prefix + name] for name in tensors}
         parameters, buffers = tensor_specs(model)
         if difference := first_difference(header_specs(header), model_specs((*parameters, *buffers))):
-            who = f"member {m}: " if begin else ""
-            raise CheckpointError(f"{self.path}: {who}{difference}")
+            member = f"member {index}: " if prefix else ""
+            raise CheckpointError(f"{self.path}: {member}{difference}")
 
 
 def _mean(tensors: Sequence[Tensor]) -> Tensor:
@@ -245,8 +251,12 @@ def _task_name(config: Mapping[str, Any], trusted: str | None, checkpoint: Path,
 def _model_seed(config: Mapping[str, Any]) -> int:
     """Returns the seed of a member's initial weights; 0 if the config has none."""
     run = config.get("run")
-    seeds = [run.get(key) for key in ("model_seed", "seed")] if isinstance(run, Mapping) else []
-    return next((seed for seed in seeds if isinstance(seed, int) and seed >= 0), 0)
+    if not isinstance(run, Mapping):
+        return 0
+    for seed in (run.get("model_seed"), run.get("seed")):
+        if isinstance(seed, int) and seed >= 0:
+            return seed
+    return 0
 
 
 def _section(cls: type[Section], values: Any, where: str) -> Section:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from pool.checkpoint.folder import find_checkpoint
 from pool.checkpoint.ranking import rank
 from pool.checkpoint.state import STATE, SavedState, read_state
-from pool.config.member_settings import differing, flat, listed, settings_of_members
+from pool.config.member_settings import find_differing_keys, flatten, list_members, parse_member_settings
 from pool.errors import CheckpointError, ConfigError
 from pool.run_folder.strict_json import foreign_content_error, printable, value_at
 from pool.task.start import KEY
@@ -21,11 +21,12 @@ BEST: Literal["best"] = "best"
 MemberId = int | Literal["best"]  # a member, by its number
 
 _START = f"model.{KEY}"
+_MAX_SHOWN = 8  # seeds in a message
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Which network of a checkpoint to use: of an ensemble one member, or the average of all."""
+    """Chooses the network of a checkpoint: of an ensemble one member, or the average of all."""
 
     member: MemberId | None = None
     average: bool = False  # of all members' weights
@@ -46,32 +47,32 @@ def parse_member(member: str | None) -> MemberId | None:
     return int(member)
 
 
-def members_of(checkpoint: Path, state: SavedState) -> list[Mapping[str, Any]]:
+def read_members(checkpoint: Path, state: SavedState) -> list[Mapping[str, Any]]:
     """Returns the settings of each network of a checkpoint. Raises CheckpointError."""
     try:
-        return settings_of_members(state.config)
+        return parse_member_settings(state.config)
     except ValueError as error:
         raise foreign_content_error(checkpoint / STATE, f"config.{error}") from None
 
 
-def choose(checkpoint: Path, state: SavedState, member: MemberId) -> tuple[int, str]:
+def find_member(checkpoint: Path, state: SavedState, member: MemberId) -> tuple[int, str]:
     """Returns the number of the chosen member, and for the best one the reason, as text.
 
     Raises ConfigError, CheckpointError.
     """
-    members = members_of(checkpoint, state)
+    members = read_members(checkpoint, state)
     if member == BEST:
-        return _best(checkpoint, state, members)
+        return _find_best(checkpoint, state, members)
     check_member(str(checkpoint), member, len(members))
     return member, ""
 
 
-def check_one(checkpoint: Path, members: Sequence[Mapping[str, Any]]) -> None:
+def require_one_member(checkpoint: Path, members: Sequence[Mapping[str, Any]]) -> None:
     """Raises ConfigError, with a list of the members, if there are several members and so a choice is required."""
     if len(members) > 1:
         raise ConfigError(
             f"{checkpoint}: has {len(members)} members: choose with --member M, --member best or --average; they are "
-            f"{listed(members)}"
+            f"{list_members(members)}"
         )
 
 
@@ -82,7 +83,7 @@ def check_member(where: str, member: int, members: int) -> None:
         raise ConfigError(f"member {member}: {where} has {have}")
 
 
-def _best(checkpoint: Path, state: SavedState, members: Sequence[Mapping[str, Any]]) -> tuple[int, str]:
+def _find_best(checkpoint: Path, state: SavedState, members: Sequence[Mapping[str, Any]]) -> tuple[int, str]:
     """Returns the number of the best member, and the reason, as text. Raises ConfigError if it can't be determined."""
     if len(members) == 1:
         return 0, ""
@@ -99,10 +100,10 @@ def _best(checkpoint: Path, state: SavedState, members: Sequence[Mapping[str, An
         )
     if ranking.diverged_at(best) is not None:
         raise ConfigError(f"best member: all of {checkpoint} have diverged: name a member by its number")
-    said = f"the best: {ranking.said(best)}"
-    if ranking.goal.metric == "loss" and any(key.startswith("loss.") for key in _differing(members)):
-        said += ", though [loss] is not the same for all members"
-    return best, said
+    reason = f"the best: {ranking.said(best)}"
+    if ranking.goal.metric == "loss" and any(key.startswith("loss.") for key in _find_differing_keys(members)):
+        reason += ", though [loss] is not the same for all members"
+    return best, reason
 
 
 def diverged_members(state: SavedState) -> dict[int, int]:
@@ -110,34 +111,41 @@ def diverged_members(state: SavedState) -> dict[int, int]:
 
     Returns none if all have diverged.
     """
-    known = enumerate(state.validations.members)
-    diverged = {number: member.diverged_at for number, member in known if member.diverged_at is not None}
-    return {} if len(diverged) == len(state.validations.members) else diverged
+    members = state.validations.members
+    diverged = {index: member.diverged_at for index, member in enumerate(members) if member.diverged_at is not None}
+    if len(diverged) == len(members):
+        return {}
+    return diverged
 
 
-def left_out(diverged: Mapping[int, int]) -> str:
+def format_excluded(diverged: Mapping[int, int]) -> str:
     """Lists the members that a mean leaves out, and why, as the end of a sentence; "" if there are none."""
-    named = ", ".join(f"member {member} (diverged at step {step})" for member, step in diverged.items())
-    return f", without {named}" if named else ""
+    if not diverged:
+        return ""
+    members = [f"member {member} (diverged at step {step})" for member, step in diverged.items()]
+    return f", without {', '.join(members)}"
 
 
-def check_average(checkpoint: Path, members: Sequence[Mapping[str, Any]]) -> None:
+def check_can_average(checkpoint: Path, members: Sequence[Mapping[str, Any]]) -> None:
     """Raises ConfigError if the weights of the members can't be averaged.
 
     They must have the same model and must have begun with the same weights. Networks that began with different
     weights have their hidden units in different orders, so that the average of their weights is meaningless.
     """
-    keys = _differing(members)
-    if own := [key for key in keys if key.startswith("model.")]:
-        raise ConfigError(f"--average: members of {checkpoint} differ in {printable(own[0])}")
+    keys = _find_differing_keys(members)
+    model_keys = [key for key in keys if key.startswith("model.")]
+    if model_keys:
+        raise ConfigError(f"--average: members of {checkpoint} differ in {printable(model_keys[0])}")
     start = value_at(members[0], _START)
     if start:
         _check_start(checkpoint, printable(str(start), 500))
     elif "run.model_seed" in keys:
-        seeds = ", ".join(str(value_at(member, "run.model_seed")) for member in members[:8])
+        seeds = [str(value_at(member, "run.model_seed")) for member in members]
+        if len(seeds) > _MAX_SHOWN:
+            seeds[_MAX_SHOWN:] = ["..."]
         raise ConfigError(
-            f"--average: members of {checkpoint} began with different weights, model_seed = {seeds}"
-            f"{', ...' if len(members) > 8 else ''}: only those that began with the same can be averaged"
+            f"--average: members of {checkpoint} began with different weights, model_seed = {', '.join(seeds)}: only "
+            "those that began with the same can be averaged"
         )
 
 
@@ -164,5 +172,5 @@ def _check_start(checkpoint: Path, start: str) -> None:
             )
 
 
-def _differing(members: Sequence[Mapping[str, Any]]) -> list[str]:
-    return differing([dict(flat(member)) for member in members])
+def _find_differing_keys(members: Sequence[Mapping[str, Any]]) -> list[str]:
+    return find_differing_keys([dict(flatten(member)) for member in members])

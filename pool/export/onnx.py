@@ -31,8 +31,8 @@ from loader.stream.data import Data
 from loader.stream.schema import BatchSchema, SparseBatch, SparseField
 from loader.stream.slots import allocate_slots, write_batch
 from pool.errors import ConfigError, PoolError
-from pool.export.load import Trained
-from pool.export.run import Method, data_config, method_of
+from pool.export.load import TrainedNetwork
+from pool.export.run import Method, build_data_config, predict_method
 from pool.nn.batch import SparseInput, TensorBatch
 
 if TYPE_CHECKING:
@@ -41,23 +41,24 @@ if TYPE_CHECKING:
 SUFFIX = ".onnx"
 OUTPUT = "prediction"
 TOLERANCE = 1e-5  # largest difference of outputs, relative to the largest output if that is above 1
-MOST_BYTES = (1 << 31) - (1 << 20)  # bytes of weights; a protobuf message has at most 2 GiB
+MAX_NBYTES = (1 << 31) - (1 << 20)  # bytes of weights; a protobuf message has at most 2 GiB
 _MODULES = ("onnx", "onnxscript", "onnxruntime")
 _LOGGERS = ("torch.onnx", "torch.export", "torch.fx", "onnxscript", "onnx_ir")
-_ACTIVE = 5  # most features in a bag of a random batch
-_NO_FORM = re.compile(r"No ONNX function found for <\w+\(op='([^']+)'")
+_MAX_ACTIVE = 5  # most features in a bag of a random batch
+_MISSING_FUNCTION = re.compile(r"No ONNX function found for <\w+\(op='([^']+)'")
 
 T = TypeVar("T")
-Inputs = dict[str, Tensor]  # arrays by input name; see `inputs_of`
+Inputs = dict[str, Tensor]  # arrays by input name; see `model_inputs`
 
 
-def need_onnx() -> None:
+def require_onnx() -> None:
     """Raises ConfigError if a package that ONNX export needs is not installed."""
-    if missing := [name for name in _MODULES if importlib.util.find_spec(name) is None]:
+    missing = [name for name in _MODULES if importlib.util.find_spec(name) is None]
+    if missing:
         raise ConfigError(f"--onnx needs {missing[0]}: pip install 'sparsepool[onnx]'")
 
 
-def write_onnx(trained: Trained, path: Path, description: str) -> None:
+def write_onnx(trained: TrainedNetwork, path: Path, description: str) -> None:
     """Writes an ONNX model that computes the network's predictions.
 
     Its inputs are arrays of a batch of any size, named as in loader.stream.schema: `FIELD.offsets` [bags + 1] and
@@ -67,45 +68,46 @@ def write_onnx(trained: Trained, path: Path, description: str) -> None:
     Raises ConfigError for a task without `predict`, and for a network with output buckets. Raises PoolError, with the
     operation, for a model that torch can't export, and for a file whose output differs from the network's.
     """
-    need_onnx()
-    config = data_config(trained, (), "export")
+    require_onnx()
+    config = build_data_config(trained, (), "export")
     schema = Data(without_labels(config.data)).schema()
     if schema.num_buckets > 1:
         raise ConfigError(
             f"export: --onnx: the network has {schema.num_buckets} output buckets, by which batches are ordered, and "
             "which ONNX models don't know"
         )
-    method = method_of(trained, "export")
+    method = predict_method(trained, "export")
     trained.model.eval()
-    if (size := sum(tensor.nbytes for tensor in trained.model.state_dict().values())) > MOST_BYTES:
-        raise PoolError(f"{path}: not written: the model has {size:,} bytes, and an ONNX file holds {MOST_BYTES:,}")
+    nbytes = sum(tensor.nbytes for tensor in trained.model.state_dict().values())
+    if nbytes > MAX_NBYTES:
+        raise PoolError(f"{path}: not written: the model has {nbytes:,} bytes, and an ONNX file holds {MAX_NBYTES:,}")
     try:
-        schema = _fields_asked(schema, trained.model, method)
+        schema = _keep_used_fields(schema, trained.model, method)
     except Exception as error:
         raise PoolError(f"export: the task {trained.name}: {format_error_with_location(error)}") from None
     module = _Prediction(trained.model, method, schema)
-    inputs = inputs_of(random_batch(schema, 3, seed=1))
-    with _quiet(), torch.no_grad():
+    inputs = model_inputs(random_batch(schema, 3, seed=1))
+    with _suppress_messages(), torch.no_grad():
         try:
-            shapes = (_shapes(schema, inputs),)
+            shapes = (_dynamic_shapes(schema, inputs),)
             recorded = torch.export.export(module, (inputs,), dynamic_shapes=shapes, strict=False)
             program = torch.onnx.export(
                 recorded, verbose=False, input_names=list(inputs), output_names=[OUTPUT], dynamic_shapes=shapes
             )
         except Exception as error:
-            raise PoolError(f"{path}: not written: torch can't export the model: {_cause(error)}") from None
+            raise PoolError(f"{path}: not written: torch can't export the model: {_explain_error(error)}") from None
         assert program is not None
         _refuse_lossy_sums(program.model, path)
         program.model.doc_string = description
-        part = path.with_name(f".{path.name}.part")
+        temporary = path.with_name(f".{path.name}.part")
         try:
-            program.save(str(part))
-            _prove(part, trained.model, method, random_batch(schema, 7, seed=2))
-            part.replace(path)
+            program.save(str(temporary))
+            _check_output(temporary, trained.model, method, random_batch(schema, 7, seed=2))
+            temporary.replace(path)
         except PoolError as error:
             raise PoolError(f"{path}: not written: {error}") from None
         finally:
-            part.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
 
 
 class _Prediction(nn.Module):
@@ -125,8 +127,8 @@ class _Prediction(nn.Module):
         return self._method(self.model, TensorBatch(0, sparse, dense, (0, size)))
 
 
-class _Asked(Mapping[str, T]):
-    """A mapping of fields that records which names were looked up."""
+class _RecordingFields(Mapping[str, T]):
+    """Provides fields by name, and records which names were looked up."""
 
     def __init__(self, fields: Mapping[str, T]) -> None:
         self._fields = fields
@@ -143,11 +145,11 @@ class _Asked(Mapping[str, T]):
         return len(self._fields)
 
 
-def _fields_asked(schema: BatchSchema, model: nn.Module, method: Method) -> BatchSchema:
+def _keep_used_fields(schema: BatchSchema, model: nn.Module, method: Method) -> BatchSchema:
     """Returns the schema with only the fields that a prediction uses, so without labels. Raises what `method`
     raises."""
     batch = TensorBatch.from_numpy(random_batch(schema, 2, seed=0))
-    sparse, dense = _Asked(batch.sparse), _Asked(batch.dense)
+    sparse, dense = _RecordingFields(batch.sparse), _RecordingFields(batch.dense)
     with torch.no_grad():
         method(model, replace(batch, sparse=sparse, dense=dense))
     return replace(
@@ -164,7 +166,7 @@ def _sparse_input(field: SparseField, inputs: Inputs) -> SparseInput:
     return SparseInput(offsets, features, columns, columns, columns, inputs.get(f"{field.name}.values"))
 
 
-def inputs_of(batch: SparseBatch) -> Inputs:
+def model_inputs(batch: SparseBatch) -> Inputs:
     """Returns the arrays of a batch that the ONNX model takes, by the names of its inputs."""
     inputs = {}
     for name, view in batch.sparse.items():
@@ -181,9 +183,9 @@ def random_batch(schema: BatchSchema, size: int, seed: int) -> SparseBatch:
     schema = replace(schema, batch_size=size)
     rows: dict[str, tuple[npt.NDArray[Any], ...]] = {}
     for field in schema.sparse:
-        most = min(_ACTIVE, field.max_active, field.num_features)
-        counts = rng.integers(0, most + 1, schema.num_bags(field))
-        counts[0] = most
+        max_active = min(_MAX_ACTIVE, field.max_active, field.num_features)
+        counts = rng.integers(0, max_active + 1, schema.num_bags(field))
+        counts[0] = max_active
         bags = [np.sort(rng.choice(field.num_features, count, replace=False)) for count in counts]
         offsets = np.concatenate([[0], np.cumsum(counts)])
         values = (rng.random(offsets[-1], np.float32),) if field.values else ()
@@ -194,7 +196,7 @@ def random_batch(schema: BatchSchema, size: int, seed: int) -> SparseBatch:
     return SparseBatch.view(schema, slot)
 
 
-def _shapes(schema: BatchSchema, inputs: Inputs) -> dict[str, dict[int, Any]]:
+def _dynamic_shapes(schema: BatchSchema, inputs: Inputs) -> dict[str, dict[int, Any]]:
     """Returns the dynamic dimensions of each input, as torch.export takes them."""
     batch = torch.export.Dim("batch")
     shapes: dict[str, dict[int, Any]] = {key: {0: batch} for key in inputs}
@@ -222,7 +224,7 @@ def _refuse_lossy_sums(model: onnx_ir.Model, path: Path) -> None:
         )
 
 
-def _prove(path: Path, model: nn.Module, method: Method, batch: SparseBatch) -> None:
+def _check_output(path: Path, model: nn.Module, method: Method, batch: SparseBatch) -> None:
     """Raises PoolError if the output of the file for a batch differs from the network's by more than TOLERANCE."""
     import onnxruntime  # late: an optional dependency
 
@@ -230,22 +232,23 @@ def _prove(path: Path, model: nn.Module, method: Method, batch: SparseBatch) -> 
         expected = method(model, TensorBatch.from_numpy(batch)).numpy()
     try:
         session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-        wanted = {value.name for value in session.get_inputs()}
-        inputs = {name: tensor.numpy() for name, tensor in inputs_of(batch).items() if name in wanted}
-        (found,) = session.run(None, inputs)
+        input_names = {value.name for value in session.get_inputs()}
+        inputs = {name: tensor.numpy() for name, tensor in model_inputs(batch).items() if name in input_names}
+        (output,) = session.run(None, inputs)
     except Exception as error:
         raise PoolError(f"onnxruntime can't compute it: {format_error_with_location(error)}") from None
     bound = TOLERANCE * max(1.0, float(np.abs(expected).max()))
-    if found.shape != expected.shape or not np.allclose(found, expected, rtol=0, atol=bound):
+    if output.shape != expected.shape or not np.allclose(output, expected, rtol=0, atol=bound):
         raise PoolError("as ONNX the model gives other numbers than the network")
 
 
-def _cause(error: BaseException) -> str:
+def _explain_error(error: BaseException) -> str:
     """Explains why torch can't export a model, by the first error in the chain: the operation, or the place in the
     code."""
     while error.__cause__ is not None:
         error = error.__cause__
-    if (missing := _NO_FORM.search(str(error))) is not None:
+    missing = _MISSING_FUNCTION.search(str(error))
+    if missing is not None:
         return f"ONNX has no operation for {missing[1]}"
     if isinstance(error, UserError) and error.error_type is UserErrorType.CONSTRAINT_VIOLATION:
         return "it fixes the number of samples of a batch: ask for tensor.shape[0], which len(tensor) is no match for"
@@ -255,7 +258,7 @@ def _cause(error: BaseException) -> str:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def _suppress_messages() -> Iterator[None]:
     """Suppresses the exporter's messages within the context."""
     levels = {name: logging.getLogger(name).level for name in _LOGGERS}
     try:

@@ -11,18 +11,18 @@ from torch import nn
 from loader.plugins.interface import find_call_problem
 from loader.stream.sources import SOURCES, bundled_format_names
 from pool.config.changes import Change
-from pool.config.load import changed_config
+from pool.config.load import apply_changes
 from pool.config.tree import Config
 from pool.errors import ConfigError
-from pool.export.load import Trained
+from pool.export.load import TrainedNetwork
 from pool.nn.batch import TensorBatch
 from pool.run_folder import strict_json
 
 Method = Callable[[nn.Module, TensorBatch], torch.Tensor]
 
 
-def method_of(trained: Trained, verb: str) -> Method:
-    """Returns the task's `predict`. `verb`: name of the command. Raises ConfigError if there is none or it can't be
+def predict_method(trained: TrainedNetwork, verb: str) -> Method:
+    """Returns the task's `predict`. `verb`: name of the command. Raises ConfigError if the task has none that can be
     called."""
     method = getattr(trained.task, "predict", None)
     if method is None:
@@ -36,7 +36,9 @@ def method_of(trained: Trained, verb: str) -> Method:
     return predicts
 
 
-def data_config(trained: Trained, changes: Sequence[Change], verb: str, sections: Sequence[str] = ("data",)) -> Config:
+def build_data_config(
+    trained: TrainedNetwork, changes: Sequence[Change], verb: str, sections: Sequence[str] = ("data",)
+) -> Config:
     """Returns the settings of the run's `sections` as a config, with `changes` applied.
 
     Code that the checkpoint names is imported only if `changes` name it too. `verb`: name of the command. Raises
@@ -45,17 +47,18 @@ def data_config(trained: Trained, changes: Sequence[Change], verb: str, sections
     data = trained.config.get("data")
     if not isinstance(data, Mapping):
         raise strict_json.foreign_content_error(trained.checkpoint, "config.data: a section is expected")
-    others = {name: trained.config.get(name) for name in sections}
-    tree = json.loads(json.dumps({"task": trained.name, **others, "data": {**data, "train": [], "validation": []}}))
-    named = {change.key: change.value for change in changes}
-    for key, known in (("source", SOURCES.bundled), ("format", (None, *bundled_format_names()))):
+    recorded = {name: trained.config.get(name) for name in sections}
+    tree = json.loads(json.dumps({"task": trained.name, **recorded, "data": {**data, "train": [], "validation": []}}))
+    changed_keys = [change.key for change in changes]
+    for key, built_in in (("source", SOURCES.bundled), ("format", (None, *bundled_format_names()))):
         value = data.get(key)
-        if value not in known and f"data.{key}" not in named:
+        if value not in built_in and f"data.{key}" not in changed_keys:
             raise ConfigError(
                 f"the data.{key} of {trained.checkpoint} is {strict_json.printable(str(value))}, which is no part of "
                 f"this program; {verb} runs it only if you name it too: "
                 f"--set data.{key}={strict_json.printable(str(value))}"
             )
-    if wrong := [key for key in named if key.partition(".")[0] not in sections]:
-        raise ConfigError(f"--set {wrong[0]}: {verb} takes keys of {' and '.join(sections)} alone")
-    return changed_config(tree, changes, str(trained.checkpoint))
+    for key in changed_keys:
+        if key.partition(".")[0] not in sections:
+            raise ConfigError(f"--set {key}: {verb} takes keys of {' and '.join(sections)} alone")
+    return apply_changes(tree, changes, str(trained.checkpoint))

@@ -37,26 +37,29 @@ def parse_endpoint(text: str) -> Endpoint:
     """Parses HOST, HOST:PORT, [ADDRESS] or [ADDRESS]:PORT. Raises ConfigError, also for an IPv6 address without
     brackets whose end may be a port."""
     if text.startswith("["):
-        address, bracket, rest = text[1:].partition("]")
-        if not bracket or not is_ipv6(address) or (rest and not rest.startswith(":")):
+        address, bracket, suffix = text[1:].partition("]")
+        if not bracket or not is_ipv6(address) or (suffix and not suffix.startswith(":")):
             raise ConfigError(f"--first: {text}; [ADDRESS]:PORT is expected, with an IPv6 address")
-        return Endpoint(address, _parse_port(text, rest[1:]) if rest else PORT)
+        port = _parse_port(text, suffix[1:]) if suffix else PORT
+        return Endpoint(address, port)
     if not text:
         raise ConfigError("--first: the host of machine 0 is expected, as the others reach it")
-    host, colon, port = text.rpartition(":")
+    host, colon, port_text = text.rpartition(":")
     if not colon:
         return Endpoint(text, PORT)
     if ":" not in host:
-        return Endpoint(host, _parse_port(text, port))
+        return Endpoint(host, _parse_port(text, port_text))
     if is_ipv6(text) and not is_ipv6(host):
         return Endpoint(text, PORT)
     raise ConfigError(f"--first: {text}; an IPv6 address is written [ADDRESS] or [ADDRESS]:PORT")
 
 
-def _parse_port(text: str, port: str) -> int:
-    if not (port.isascii() and port.isdecimal()) or not 0 < int(port) < 1 << 16 or text.startswith(":"):
+def _parse_port(text: str, port_text: str) -> int:
+    """Parses the port of an endpoint. `text`: the endpoint, for messages. Raises ConfigError."""
+    is_number = port_text.isascii() and port_text.isdecimal()
+    if not is_number or not 0 < int(port_text) < 1 << 16 or text.startswith(":"):
         raise ConfigError(f"--first: {text}; HOST:PORT is expected")
-    return int(port)
+    return int(port_text)
 
 
 def is_ipv6(text: str) -> bool:
@@ -66,7 +69,7 @@ def is_ipv6(text: str) -> bool:
     return False
 
 
-def resolve(host: str) -> list[str]:
+def resolve_host(host: str) -> list[str]:
     """Looks up all addresses of a host, each once.
 
     IPv4 comes first, so that machines with and without IPv6 choose the same address. Raises UnavailableError if the
@@ -79,49 +82,50 @@ def resolve(host: str) -> list[str]:
     except UnicodeError:  # the name has an empty part, or one that is too long
         raise ConfigError(f"--first: {host} is no name of a machine") from None
     answers.sort(key=lambda answer: answer[0] != socket.AF_INET)
-    return list(dict.fromkeys(_numeric(answer[4]) for answer in answers))
+    return list(dict.fromkeys(_format_address(answer[4]) for answer in answers))
 
 
-def own_address(interface: str | None, first: str, addresses: Sequence[str]) -> str:
-    """Chooses the address at which the other machines reach this one.
+def find_local_address(interface: str | None, first: str, addresses: Sequence[str]) -> str:
+    """Finds the address at which the other machines reach this one.
 
     `first`, `addresses`: the first machine's name and its addresses. `interface`: network interface whose address is
-    taken. If that is None, the address is taken from which the first reachable one of `addresses` is reached. Raises
-    ConfigError, of which UnavailableError if the network may still come up.
+    returned. Without an interface, returns the source address of packets to the first one of `addresses` that is
+    reachable. Raises ConfigError, of which UnavailableError if the network may still come up.
     """
     if interface is not None:
-        return _address_of_interface(interface, wants_ipv6=all(map(is_ipv6, addresses)))
-    why = ""
-    own = ""
+        return _find_interface_address(interface, use_ipv6=all(map(is_ipv6, addresses)))
+    reason = ""
+    local = ""
     for address in addresses:
         try:
-            own = _source_address(address)
+            local = _find_source_address(address)
         except OSError as error:
             if error.errno == errno.EINVAL:
                 raise ConfigError(
                     f"--first: {first}: a link-local address needs its interface, such as [{address}%eth0]"
                 ) from None
-            why = why or f"--first: {first}: {os.strerror(error.errno or 0)}"
+            if not reason:
+                reason = f"--first: {first}: {os.strerror(error.errno or 0)}"
             continue
-        if not ip_address(own).is_loopback or first in ("localhost", address):
-            return own
-    if own:  # the name resolves to this machine's loopback, as in Debian's /etc/hosts
+        if not ip_address(local).is_loopback or first in ("localhost", address):
+            return local
+    if local:  # the name resolves to this machine's loopback, as in Debian's /etc/hosts
         raise ConfigError(
-            f"--first: {first} is {own} on this machine, where no other reaches it; give --interface, or the address "
+            f"--first: {first} is {local} on this machine, where no other reaches it; give --interface, or the address "
             "of the first machine"
         )
-    raise UnavailableError(why)
+    raise UnavailableError(reason)
 
 
-def _source_address(address: str) -> str:
-    """Returns the address of this machine from which it reaches another address. Raises OSError if it doesn't."""
+def _find_source_address(address: str) -> str:
+    """Returns the source address of packets from this machine to another one. Raises OSError if there is no route."""
     family, _, _, _, target = socket.getaddrinfo(address, PORT, type=socket.SOCK_DGRAM)[0]
     with socket.socket(family, socket.SOCK_DGRAM) as any_socket:
         any_socket.connect(target)  # sends nothing
-        return _numeric(any_socket.getsockname())
+        return _format_address(any_socket.getsockname())
 
 
-def _numeric(address: tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]) -> str:
+def _format_address(address: tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]) -> str:
     """Returns the address of a socket as text; of a link-local one with the interface, `fe80::1%eth0`."""
     host = str(address[0])
     if len(address) == 4 and address[3] and "%" not in host:
@@ -129,19 +133,20 @@ def _numeric(address: tuple[str, int] | tuple[str, int, int, int] | tuple[int, b
     return host
 
 
-def _address_of_interface(interface: str, *, wants_ipv6: bool) -> str:
+def _find_interface_address(interface: str, *, use_ipv6: bool) -> str:
     """Returns the IPv4 or IPv6 address of a network interface. Raises ConfigError, of which UnavailableError if the
     interface has none of that kind now."""
     names = [name for _, name in socket.if_nameindex()]
     if interface not in names:
         raise ConfigError(f"--interface: {interface} has no address; there are {', '.join(names)}")
-    address = next(_ipv6_addresses(interface), None) if wants_ipv6 else _ipv4_address(interface)
+    family = "IPv6" if use_ipv6 else "IPv4"
+    address = next(_read_ipv6_addresses(interface), None) if use_ipv6 else _read_ipv4_address(interface)
     if address is None:
-        raise UnavailableError(f"--interface: {interface} has no {'IPv6' if wants_ipv6 else 'IPv4'} address now")
+        raise UnavailableError(f"--interface: {interface} has no {family} address now")
     return address
 
 
-def _ipv4_address(interface: str) -> str | None:
+def _read_ipv4_address(interface: str) -> str | None:
     """Returns the IPv4 address of a network interface, or None if it has none. Raises ConfigError."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         try:
@@ -154,7 +159,7 @@ def _ipv4_address(interface: str) -> str | None:
         return socket.inet_ntoa(answer[20:24])
 
 
-def _ipv6_addresses(interface: str) -> Iterator[str]:
+def _read_ipv6_addresses(interface: str) -> Iterator[str]:
     """Yields the IPv6 addresses of a network interface. Link-local addresses, which only the same link reaches, come
     last."""
     try:

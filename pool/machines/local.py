@@ -30,64 +30,76 @@ def run_all(machines: int, arguments: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="pool-machines-") as folder:
         key = Path(folder) / "run.key"
         write_key(key)
-        with socket.socket() as free:
-            free.bind((_HOST, 0))
-            port = free.getsockname()[1]
         become = [sys.executable, "-m", "pool.process.become", str(os.getpid())]  # the program ends with this process
-        train = [*become, sys.executable, "-m", "pool", "machines"]
-        place = ["--machines", str(machines), "--first", f"{_HOST}:{port}", "--key", str(key)]
+        command = [*become, sys.executable, "-m", "pool", "machines", *arguments]
+        command += ["--machines", str(machines), "--first", f"{_HOST}:{_find_free_port()}", "--key", str(key)]
         processes: list[subprocess.Popen[bytes]] = []
 
-        def hand_on(number: int, _: FrameType | None) -> None:
+        def forward_signal(number: int, _: FrameType | None) -> None:
             processes[0].send_signal(number)
 
-        errors = [Path(folder) / f"{machine}.err" for machine in range(machines)]
-        for machine in range(machines):
-            with errors[machine].open("wb") as error:
-                processes.append(
-                    subprocess.Popen(
-                        [*train, *arguments, *place, "--machine", str(machine)],
-                        stdin=subprocess.DEVNULL,
-                        stdout=None if machine == 0 else subprocess.DEVNULL,
-                        stderr=None if machine == 0 else error,
-                        start_new_session=True,
-                    )
-                )
-        before = {number: signal.signal(number, hand_on) for number in (signal.SIGINT, signal.SIGTERM)}
+        error_files = [Path(folder) / f"{machine}.err" for machine in range(machines)]
+        for machine, error_file in enumerate(error_files):
+            processes.append(_start_machine([*command, "--machine", str(machine)], machine, error_file))
+        handlers = {number: signal.signal(number, forward_signal) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
-            failed = _first_to_fail(processes)
-            if failed is not None and not _all_end(processes, GRACE):  # on real machines the user would start it again
+            failed = _wait_for_failure(processes)
+            # on real machines the user would start the failed one again
+            if failed is not None and not _wait_for_all(processes, GRACE):
                 if failed > 0:
-                    sys.stderr.write(f"machine {failed}: {errors[failed].read_text()}")
+                    sys.stderr.write(f"machine {failed}: {error_files[failed].read_text()}")
                 for process in processes:
                     process.send_signal(signal.SIGTERM)
             codes = [process.wait() for process in processes]
         finally:
-            for number, handler in before.items():
+            for number, handler in handlers.items():
                 signal.signal(number, handler)
         return codes[0] if codes[0] >= 0 else 128 - codes[0]
 
 
-def _first_to_fail(processes: Sequence[subprocess.Popen[bytes]]) -> int | None:
+def _find_free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind((_HOST, 0))
+        port: int = listener.getsockname()[1]
+    return port
+
+
+def _start_machine(command: Sequence[str], machine: int, error_file: Path) -> subprocess.Popen[bytes]:
+    """Starts the supervisor of a machine. Only the first machine writes to this process's output and errors."""
+    with error_file.open("wb") as errors:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=None if machine == 0 else subprocess.DEVNULL,
+            stderr=None if machine == 0 else errors,
+            start_new_session=True,
+        )
+
+
+def _wait_for_failure(processes: Sequence[subprocess.Popen[bytes]]) -> int | None:
     """Waits until a process has ended with an error, or all have ended. Returns the index of the one that failed, or
     None."""
-    left = dict(enumerate(processes))
-    while left:
-        _wait_for_one(left.values(), None)
-        for machine in [machine for machine, process in left.items() if process.poll() is not None]:
-            if left.pop(machine).returncode != 0:
+    running = dict(enumerate(processes))
+    while running:
+        _wait_for_one(running.values(), None)
+        ended = [machine for machine, process in running.items() if process.poll() is not None]
+        for machine in ended:
+            if running.pop(machine).returncode != 0:
                 return machine
     return None
 
 
-def _all_end(processes: Sequence[subprocess.Popen[bytes]], seconds: float) -> bool:
+def _wait_for_all(processes: Sequence[subprocess.Popen[bytes]], seconds: float) -> bool:
     """Waits until all processes have ended, at most `seconds`. Returns whether they have."""
     deadline = time.monotonic() + seconds
-    while left := [process for process in processes if process.poll() is None]:
-        if (rest := deadline - time.monotonic()) <= 0:
+    while True:
+        running = [process for process in processes if process.poll() is None]
+        if not running:
+            return True
+        remaining = deadline - time.monotonic()
+        if remaining <= 0:
             return False
-        _wait_for_one(left, rest)
-    return True
+        _wait_for_one(running, remaining)
 
 
 def _wait_for_one(processes: Iterable[subprocess.Popen[bytes]], seconds: float | None) -> None:

@@ -21,13 +21,13 @@ def expand_hosts(node_list: str) -> Iterator[str]:
 
 def _split_outside_brackets(node_list: str) -> Iterator[str]:
     """Yields the parts of a list between the commas that are outside brackets."""
-    begin, depth = 0, 0
-    for at, letter in enumerate(node_list):
-        depth += {"[": 1, "]": -1}.get(letter, 0)
-        if letter == "," and depth == 0:
-            yield node_list[begin:at]
-            begin = at + 1
-    yield node_list[begin:]
+    start, depth = 0, 0
+    for index, character in enumerate(node_list):
+        depth += {"[": 1, "]": -1}.get(character, 0)
+        if character == "," and depth == 0:
+            yield node_list[start:index]
+            start = index + 1
+    yield node_list[start:]
 
 
 def _expand_name(name: str) -> Iterator[str]:
@@ -36,13 +36,14 @@ def _expand_name(name: str) -> Iterator[str]:
     if match is None:
         raise ValueError(f"{name!r} is no host")
     prefix, ranges, plain = match.groups()
-    rest = name[match.end() :]
-    for head in [plain] if ranges is None else (prefix + number for number in _expand_ranges(ranges)):
-        if not rest:
-            yield head
+    suffix = name[match.end() :]
+    beginnings = [plain] if ranges is None else [prefix + number for number in _expand_ranges(ranges)]
+    for beginning in beginnings:
+        if not suffix:
+            yield beginning
             continue
-        for tail in _expand_name(rest):
-            yield head + tail
+        for ending in _expand_name(suffix):
+            yield beginning + ending
 
 
 def _expand_ranges(ranges: str) -> Iterator[str]:

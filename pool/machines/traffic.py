@@ -13,7 +13,7 @@ from pool.exchange.groups import Groups
 from pool.exchange.plan import Plan
 from pool.kernels.tree import join_into_nodes
 
-_ROW_NUMBER = 4  # bytes of a row's number
+_ROW_NUMBER_NBYTES = 4  # bytes of a row's number
 
 
 @dataclass(frozen=True)
@@ -30,12 +30,12 @@ class StepTraffic:
 
     table: int  # rows of tables, with their row numbers
     dense: int  # all other parameters
-    machines: int
+    num_machines: int
 
     @property
     def sent(self) -> int:
         """Returns the bytes that one machine sends to all others in a step."""
-        return (self.machines - 1) * (self.table + self.dense)
+        return (self.num_machines - 1) * (self.table + self.dense)
 
     def seconds(self, gigabits: float) -> float:
         """Returns the seconds that a machine's sending takes at a rate in Gbit/s, while it receives at the same
@@ -43,14 +43,11 @@ class StepTraffic:
         return self.sent * 8 / (gigabits * 1e9)
 
 
-def step_traffic(plan: Plan, groups: Groups, machines: int) -> StepTraffic:
+def compute_step_traffic(plan: Plan, groups: Groups, num_machines: int) -> StepTraffic:
     """Computes the traffic of a step. If the machines have shares of different size, the one that sends most counts."""
-    most = max(
-        len(join_into_nodes([_Group(index) for index in share], share))
-        for share in (groups.share(machine, machines) for machine in range(machines))
-    )
-    table = sum(
-        tensor.nbytes + _ROW_NUMBER * tensor.shape[0] for tensor in plan.parameters if tensor.sparse_field is not None
-    )
-    dense = sum(tensor.nbytes for tensor in plan.parameters if tensor.sparse_field is None)
-    return StepTraffic(most * table, most * dense, machines)
+    shares = [groups.share(machine, num_machines) for machine in range(num_machines)]
+    max_sums = max(len(join_into_nodes([_Group(index) for index in share], share)) for share in shares)
+    tables = [tensor for tensor in plan.parameters if tensor.sparse_field is not None]
+    table_nbytes = sum(tensor.nbytes + _ROW_NUMBER_NBYTES * tensor.shape[0] for tensor in tables)
+    dense_nbytes = sum(tensor.nbytes for tensor in plan.parameters if tensor.sparse_field is None)
+    return StepTraffic(max_sums * table_nbytes, max_sums * dense_nbytes, num_machines)

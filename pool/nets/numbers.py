@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import re
@@ -9,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from pool.protocol.messages import MetricValue, NetNumbers
 
-MOST = 64  # numbers that are taken from one command
+MAX_NUMBERS = 64  # of one command
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
@@ -19,21 +20,22 @@ def parse_numbers(output: str) -> dict[str, float]:
     Entries of the object that are no finite numbers, or whose names have other characters than letters, digits and
     `_.-`, are left out. Returns an empty dictionary if the last line is no JSON object.
     """
-    last = next((line for line in reversed(output.splitlines()) if line.strip()), "")
+    lines = [line for line in output.splitlines() if line.strip()]
     try:
-        entries = json.loads(last)
+        entries = json.loads(lines[-1] if lines else "")
     except (ValueError, RecursionError):
         return {}
     if not isinstance(entries, dict):
         return {}
-    named = ((name, _to_float(value)) for name, value in entries.items() if _NAME.fullmatch(name))
-    return dict([(name, value) for name, value in named if math.isfinite(value)][:MOST])
+    numbers = {name: _to_float(value) for name, value in entries.items() if _NAME.fullmatch(name)}
+    finite = ((name, value) for name, value in numbers.items() if math.isfinite(value))
+    return dict(itertools.islice(finite, MAX_NUMBERS))
 
 
-def join_numbers(step: int, of_members: Sequence[Mapping[str, float]]) -> NetNumbers:
-    """Joins the numbers for all members' nets of a step. A number that a member's net lacks is NaN."""
-    names = dict.fromkeys(name for numbers in of_members for name in numbers)
-    values = (MetricValue(name, tuple(numbers.get(name, math.nan) for numbers in of_members)) for name in names)
+def join_numbers(step: int, member_numbers: Sequence[Mapping[str, float]]) -> NetNumbers:
+    """Joins the numbers for all members' nets of a step, by name. A number that a member's net lacks is NaN."""
+    names = dict.fromkeys(name for numbers in member_numbers for name in numbers)
+    values = [MetricValue(name, tuple(numbers.get(name, math.nan) for numbers in member_numbers)) for name in names]
     return NetNumbers(step, tuple(values))
 
 

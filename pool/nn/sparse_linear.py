@@ -22,32 +22,32 @@ from pool.kernels.sparse import SparseInput
 class TableSink(Protocol):
     """Receives a table's gradient in place of `weight.grad`, once for each backward of a batch."""
 
-    def begin(self, weight: Tensor) -> tuple[Tensor, Sequence[int]]:
-        """Returns the memory for the gradient, with weight's shape and dtype, and the borders at which `written` is to
-        be called.
+    def start_gradient(self, weight: Tensor) -> tuple[Tensor, Sequence[int]]:
+        """Returns the memory for the gradient, with weight's shape and dtype, and the borders at which `report_written`
+        is to be called.
 
         Borders are ascending row numbers, the last of which is the number of rows. The layer writes only rows that the
         batch touched, and reads none.
         """
 
-    def written(self, weight: Tensor, rows: int) -> None:
-        """Notes that the touched ones among the first `rows` rows are written."""
+    def report_written(self, weight: Tensor, rows: int) -> None:
+        """Records that those of the first `rows` rows that the batch touched are written."""
 
-    def done(self, weight: Tensor, finite: Tensor | bool) -> None:
-        """Notes that all touched rows are written. `finite` (a bool, or a bool tensor of no dimension): whether all
+    def finish_gradient(self, weight: Tensor, finite: Tensor | bool) -> None:
+        """Records that all touched rows are written. `finite` (a bool, or a bool tensor of no dimension): whether all
         their numbers are finite."""
 
 
 class RowsSink(Protocol):
     """Receives a table's gradient as its touched rows alone, for a device with memory of its own."""
 
-    def take(self, weight: Tensor, rows: Tensor) -> None:
-        """Takes the touched rows, [touched, out_features], in the order of `sparse.touched`. They are queued on the
+    def accept_rows(self, weight: Tensor, rows: Tensor) -> None:
+        """Receives the touched rows, [touched, out_features], in the order of `sparse.touched`. They are queued on the
         current stream."""
 
 
-# Writes a table's gradient: (memory of its shape, borders, written) -> the sum of the output gradient's rows, and
-# whether the written rows are finite if that sum is, as pool.kernels.sparse.backward_rows.
+# Writes a table's gradient: (memory of its shape, borders, report_written) -> the sum of the output gradient's rows,
+# and whether the written rows are finite if that sum is, as pool.kernels.sparse.backward_rows.
 WriteRows = Callable[[Tensor, Sequence[int], Callable[[int], None]], tuple[Tensor, Tensor | bool]]
 
 
@@ -66,8 +66,8 @@ class SparseLinear(nn.Module):
     torch.func.vmap over tables computes one table after the other along the one plan of the batch. If `members` is set
     to the layers of as many models, these are called instead, and their tables need not be stacked.
 
-    A derived class may sum other numbers than weight and bias (`in_effect`). The gradient is still passed to weight and
-    bias.
+    A derived class may sum other numbers than weight and bias (`effective_parameters`). The gradient is still passed to
+    weight and bias.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class SparseLinear(nn.Module):
         field: str = "features",
         dtype: torch.dtype = torch.float32,
     ) -> None:
-        """Makes the layer with new parameters. Raises ValueError if a size is not positive."""
+        """Creates the layer with new parameters. Raises ValueError if a size is not positive."""
         super().__init__()
         if num_features < 1 or out_features < 1:
             raise ValueError(f"num_features and out_features must be positive, not {num_features}, {out_features}")
@@ -104,15 +104,21 @@ class SparseLinear(nn.Module):
 
         Raises ValueError if an offset or feature number of `sparse` is out of bounds (on a CPU only).
         """
-        return self.sums(self.weight, self.bias, sparse)
+        return self.forward_with(self.weight, self.bias, sparse)
 
-    def sums(self, weight: Tensor, bias: Tensor | None, sparse: SparseInput) -> Tensor:
-        """Returns what `forward` does, with these parameters in place of the layer's own."""
-        transformed = torch._C._are_functorch_transforms_active()
-        out: Tensor = (_Transformed if transformed else _SparseLinear).apply(weight, bias, sparse, self)  # type: ignore[no-untyped-call]
+    def forward_with(self, weight: Tensor, bias: Tensor | None, sparse: SparseInput) -> Tensor:
+        """Returns the layer's output, with these parameters in place of the layer's own."""
+        is_transformed = torch._C._are_functorch_transforms_active()
+        function = _TransformedSparseLinear if is_transformed else _SparseLinear
+        out: Tensor = function.apply(weight, bias, sparse, self)  # type: ignore[no-untyped-call]
         return out
 
-    def in_effect(self, weight: Tensor, bias: Tensor | None, sparse: SparseInput) -> tuple[Tensor, Tensor | None]:  # noqa: ARG002
+    def effective_parameters(
+        self,
+        weight: Tensor,
+        bias: Tensor | None,
+        sparse: SparseInput,  # noqa: ARG002
+    ) -> tuple[Tensor, Tensor | None]:
         """Returns the numbers that are summed up in place of `weight` and `bias`, with the same shapes.
 
         Of the returned table only rows that the batch touches are read, so other rows may hold anything.
@@ -147,12 +153,14 @@ class SparseLinear(nn.Module):
         weight, sink = self.weight, self.gradient_sink
         if sink is None:
             grad = torch.zeros_like(weight, memory_format=torch.contiguous_format)
-            return grad, write(grad, [self.num_features], _tell_nobody)[0]
-        self._use_once()
-        memory, borders = sink.begin(weight)
-        total, sound = write(memory, borders, lambda rows: sink.written(weight, rows))
+            return grad, write(grad, [self.num_features], _ignore_rows)[0]
+        self._check_single_use()
+        memory, borders = sink.start_gradient(weight)
+        total, rows_finite = write(memory, borders, lambda rows: sink.report_written(weight, rows))
         finite = kernels.all_finite(total)
-        sink.done(weight, finite if sound is True else finite & sound)
+        if rows_finite is not True:  # a tensor, which is not read here: that would wait for the device
+            finite = finite & rows_finite
+        sink.finish_gradient(weight, finite)
         return None, total
 
     def write_compact(self, sparse: SparseInput, grad_out: Tensor) -> Tensor | None:
@@ -165,12 +173,12 @@ class SparseLinear(nn.Module):
             grad = torch.zeros_like(self.weight, memory_format=torch.contiguous_format)
             kernels.place_rows(sparse, rows, grad)
             return grad
-        self._use_once()
-        self.rows_sink.take(self.weight, rows)
+        self._check_single_use()
+        self.rows_sink.accept_rows(self.weight, rows)
         return None
 
-    def _use_once(self) -> None:
-        """Raises RuntimeError if a sink has been given a gradient of this backward already."""
+    def _check_single_use(self) -> None:
+        """Raises RuntimeError if a sink has received a gradient of this backward already."""
         backward = torch._C._current_graph_task_id()
         if backward == self._last_backward:
             raise RuntimeError(
@@ -187,7 +195,7 @@ class _SparseLinear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, weight: Tensor, bias: Tensor | None, sparse: SparseInput, layer: SparseLinear) -> Tensor:
         ctx.sparse, ctx.layer = sparse, layer
-        return kernels.forward(*layer.in_effect(weight, bias, sparse), sparse)
+        return kernels.forward(*layer.effective_parameters(weight, bias, sparse), sparse)
 
     @staticmethod
     @once_differentiable
@@ -195,7 +203,7 @@ class _SparseLinear(torch.autograd.Function):
         return _backward(ctx, grad_out)
 
 
-class _Transformed(torch.autograd.Function):
+class _TransformedSparseLinear(torch.autograd.Function):
     """The layer as transformations of torch.func need it.
 
     A call takes a third longer than `_SparseLinear`'s, as torch inspects the signature of `forward`, so it serves them
@@ -204,7 +212,7 @@ class _Transformed(torch.autograd.Function):
 
     @staticmethod
     def forward(weight: Tensor, bias: Tensor | None, sparse: SparseInput, layer: SparseLinear) -> Tensor:
-        return kernels.forward(*layer.in_effect(weight, bias, sparse), sparse)
+        return kernels.forward(*layer.effective_parameters(weight, bias, sparse), sparse)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: ARG004
@@ -223,9 +231,10 @@ class _Transformed(torch.autograd.Function):
         out_features]."""
         if layer.members:
             return torch.stack([member(sparse) for member in layer.members]), 0
-        weights = _each(weight, in_dims[0], info.batch_size)
-        biases = [None] * info.batch_size if bias is None else _each(bias, in_dims[1], info.batch_size)
-        return torch.stack([layer.sums(*each, sparse) for each in zip(weights, biases, strict=True)]), 0
+        weights = _unstack(weight, in_dims[0], info.batch_size)
+        biases = [None] * info.batch_size if bias is None else _unstack(bias, in_dims[1], info.batch_size)
+        outputs = [layer.forward_with(*parameters, sparse) for parameters in zip(weights, biases, strict=True)]
+        return torch.stack(outputs), 0
 
     @staticmethod
     @once_differentiable
@@ -234,20 +243,23 @@ class _Transformed(torch.autograd.Function):
 
 
 def _backward(ctx: Any, grad_out: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
-    """Returns the gradients of the arguments of `forward`: table, bias, and None for the rest. Skips what autograd does
-    not need."""
+    """Returns the gradients of `forward`'s arguments: table and bias, None for the others. Skips those that autograd
+    does not need."""
     grad_out = grad_out.contiguous()
     if ctx.needs_input_grad[0]:
         grad_weight, total = ctx.layer.write_gradient(ctx.sparse, grad_out)
     else:
         grad_weight, total = None, kernels.column_sum(grad_out)
-    return grad_weight, total if ctx.needs_input_grad[1] else None, None, None
+    grad_bias = total if ctx.needs_input_grad[1] else None
+    return grad_weight, grad_bias, None, None
 
 
-def _each(tensor: Tensor, dim: int | None, count: int) -> Sequence[Tensor]:
-    """Returns a tensor's slices along `dim`, or `count` times the whole tensor if `dim` is None."""
-    return [tensor] * count if dim is None else tensor.unbind(dim)
+def _unstack(tensor: Tensor, dim: int | None, count: int) -> Sequence[Tensor]:
+    """Returns a tensor's slices along `dim`, or `count` times the full tensor if `dim` is None."""
+    if dim is None:
+        return [tensor] * count
+    return tensor.unbind(dim)
 
 
-def _tell_nobody(rows: int) -> None:
+def _ignore_rows(rows: int) -> None:
     pass

@@ -40,7 +40,7 @@ def plan_data(start: PlannerStart) -> DataPlan:
         schema = start.data["train"].schema()
         for purpose, data in start.data.items():
             files[purpose] = data.files
-            if data.validation and not start.config.validates:
+            if data.validation and not start.config.has_validations:
                 continue
             trimmed = data.trim_files()
             files[purpose] = trimmed.files

@@ -28,7 +28,7 @@ from pool.config.schedule import ScheduleConfig
 from pool.config.tree import Config
 from pool.errors import ConfigError, PoolError
 from pool.exchange.plan import Plan
-from pool.nn.generators import GeneratorStates, generator_for, plain_state
+from pool.nn.generators import GeneratorStates, create_generator, python_and_numpy_state
 from pool.optim.buckets import BucketOptimizers
 from pool.optim.elementwise import ELEMENTWISE
 from pool.optim.joined_state import State
@@ -50,9 +50,9 @@ class _Course:
     def __init__(self, config: Config, plan: Plan) -> None:
         """Makes parameters and optimizers. Raises ConfigError for a class that can't be used."""
         self.parameters = zero_parameters(plan)
-        self.optimizers = BucketOptimizers(plan, self.parameters, config.optimizer, ScheduleConfig(args={}).of_run(1))
+        self.optimizers = BucketOptimizers(plan, self.parameters, config.optimizer, ScheduleConfig(args={}).resolve(1))
         self._buckets = range(len(plan.buckets))
-        self._gradients = generator_for(0, "gradients")
+        self._gradients = create_generator(0, "gradients")
         for parameter in self.parameters:
             parameter.data.copy_(self._drawn(parameter) * 10 ** (-2 * self._drawn(parameter).abs()))
 
@@ -232,13 +232,13 @@ def _bits(tensor: Tensor) -> bytes:
 
 def _drawn_so_far() -> tuple[object, ...]:
     """Returns the states of this process's random generators, which change with each number drawn."""
-    return torch.get_rng_state().numpy().tobytes(), *plain_state()
+    return torch.get_rng_state().numpy().tobytes(), *python_and_numpy_state()
 
 
 @contextlib.contextmanager
 def preserve_generators() -> Iterator[None]:
     """Restores the process's random generators after the context, and suppresses warnings about small tensors in it."""
-    before = GeneratorStates.now()
+    before = GeneratorStates.capture()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -19,7 +19,7 @@ from loader.exit_codes import EXIT_DATA, EXIT_UNAVAILABLE
 from loader.plugins.error_text import MAX_MESSAGE_LENGTH, format_error_with_location, shorten
 from loader.stream.schema import BatchSchema
 from pool import numerics
-from pool.config.ensemble import MOST_LOSSES
+from pool.config.ensemble import MAX_GROUP_LOSSES
 from pool.config.tree import Config
 from pool.crash_points import crash_point
 from pool.device.cards import VISIBLE_DEVICES, describe_hidden_cards
@@ -28,12 +28,12 @@ from pool.device.names import describe_unused_devices, parse_device, resolve_dev
 from pool.device.plugins import add_devices
 from pool.device.precision import apply_arithmetic
 from pool.device.probe import describe_cards
-from pool.ensemble.factory import described
+from pool.ensemble.factory import describe_tensor
 from pool.errors import AWAY_ERRORS, ConfigError, PoolError, UnavailableError
 from pool.exchange.layout import join_plans, member_prefix
 from pool.exchange.plan import Plan, TensorSpec, build_plan
 from pool.exchange.tensors import tensor_specs
-from pool.metrics.layout import Measured, measured
+from pool.metrics.layout import Measured, create_layout
 from pool.optim.elementwise import ELEMENTWISE
 from pool.optim.plateau import plateau_rule
 from pool.planner.data import DataPlan, plan_data
@@ -58,7 +58,7 @@ from pool.task.factory import (
 )
 from pool.task.start import without_start_from
 from pool.task.task import Task
-from pool.telemetry.sinks import factory_of
+from pool.telemetry.sinks import find_factory
 
 Tensors = tuple[list[TensorSpec], list[TensorSpec]]  # trained ones, and those not trained (buffers, frozen parameters)
 
@@ -136,7 +136,7 @@ def _check_sinks(config: Config) -> None:
     """Raises ConfigError for the first name of `run.sinks` that can't be loaded."""
     try:
         for name in config.run.sinks:
-            factory_of(name)
+            find_factory(name)
     except ValueError as error:
         raise ConfigError(str(error)) from None
 
@@ -220,7 +220,7 @@ def _difference(tensors: Tensors, first: Tensors) -> str | None:
 
 
 def _described(spec: TensorSpec | None) -> str:
-    return "none" if spec is None else described(spec.name, spec.dtype, spec.shape)
+    return "none" if spec is None else describe_tensor(spec.name, spec.dtype, spec.shape)
 
 
 def _look_at_task(start: PlannerStart, config: Config, schema: BatchSchema, *, on_meta: bool = False) -> MemberCheck:
@@ -238,11 +238,11 @@ def _look_at_task(start: PlannerStart, config: Config, schema: BatchSchema, *, o
         measures = _measured(task, schema, averages=start.config.train.average.kind is not None)
         if config.train.metrics_every and not measures.metrics:
             raise ValueError(f"train.metrics_every: the task {config.task} has no metrics: leave it out")
-        numbers = len(start.config.members) * config.batches_of_a_group * (1 + len(measures.metrics))
-        if config.train.metrics_every and numbers > MOST_LOSSES:
+        numbers = len(start.config.members) * config.max_batches_of_group * (1 + len(measures.metrics))
+        if config.train.metrics_every and numbers > MAX_GROUP_LOSSES:
             raise ValueError(
-                f"train.metrics_every: the batches of a group have {numbers} losses and metrics; at most {MOST_LOSSES} "
-                "can be said at once: lower train.batches_per_group"
+                f"train.metrics_every: the batches of a group have {numbers} losses and metrics; at most "
+                f"{MAX_GROUP_LOSSES} can be said at once: lower train.batches_per_group"
             )
         return MemberCheck(tensor_specs(model), measures, compute_digests(_attributes(task, model)))
     except (PoolError, DataError, ModelTooLargeError):
@@ -286,7 +286,7 @@ def _measured(task: Task, schema: BatchSchema, *, averages: bool) -> Measured:
     """Returns the metrics of a task. Raises ValueError for metrics that can't be used."""
     metrics = task_metrics(task, schema)
     try:
-        return measured(metrics, schema.batch_size, averages=averages)
+        return create_layout(metrics, schema.batch_size, averages=averages)
     except ValueError as error:
         raise ValueError(f"task: {type(task).__name__}.metrics: {error}") from None
 
@@ -334,9 +334,8 @@ def run(start: PlannerStart) -> Answer:
     except PoolError as error:
         answer = Refused(show_real_paths(str(error)), error.exit_code)
     except DataError as error:
-        answer = Refused(
-            show_real_paths(str(error)), EXIT_UNAVAILABLE if has_error_number(error, AWAY_ERRORS) else EXIT_DATA
-        )
+        code = EXIT_UNAVAILABLE if has_error_number(error, AWAY_ERRORS) else EXIT_DATA
+        answer = Refused(show_real_paths(str(error)), code)
     crash_point("planner.before_answer")
     return answer
 

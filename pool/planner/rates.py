@@ -13,7 +13,7 @@ from pool.config.tree import Config
 from pool.errors import ConfigError, RunError
 from pool.exchange.plan import Plan
 from pool.optim.buckets import BucketOptimizers
-from pool.optim.joined_state import states_of
+from pool.optim.joined_state import split_state
 from pool.planner.trial import single_bucket_optimizer
 from pool.process.plan_result import LearningRates
 from pool.process.start import PlannerStart
@@ -38,7 +38,7 @@ def plan_learning_rates(start: PlannerStart, plans: Sequence[Plan]) -> tuple[Lea
         other_length = value_at(saved.config, "train.steps") != start.config.train.steps
         states = [
             {key: plain[key] and plain[key][:1] for key in ("groups", "schedulers")}
-            for _, plain in states_of(members, plans, ({}, saved.optimizer.plain()))
+            for _, plain in split_state(members, plans, ({}, saved.optimizer.plain()))
         ]
         overrides = [o for o in start.overrides if o.step == start.step and o not in saved.optimizer.overrides]
     known: dict[str, LearningRates | None] = {}  # by schedule: members with the same schedule share the result
@@ -47,7 +47,7 @@ def plan_learning_rates(start: PlannerStart, plans: Sequence[Plan]) -> tuple[Lea
         kind = f"{member.optimizer} {member.schedule} {state}"
         if kind not in known:
             known[kind] = None
-            if member.run_schedule.due(member.train.steps) <= MAX_SCHEDULE_STEPS:
+            if member.run_schedule.scheduler_steps(member.train.steps) <= MAX_SCHEDULE_STEPS:
                 known[kind] = _of_member(member, plan, start.step, state, overrides, other_length=other_length)
         rates.append(known[kind])
     return tuple(rates)
@@ -90,12 +90,12 @@ def summarize_rates(optimizers: BucketOptimizers, schedule: Schedule, begin: int
     """
     first = middle = last = highest = optimizers.learning_rate
     low_from, low = None, 0
-    due, step = schedule.due(begin), begin
+    due, step = schedule.scheduler_steps(begin), begin
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch warns that the optimizer was not stepped
         while step < end:
             due += 1
-            change = min(schedule.begin(due), end) if schedule.is_set else end
+            change = min(schedule.training_step(due), end) if schedule.is_set else end
             if change > step:
                 last = optimizers.learning_rate
                 highest = max(highest, last)

@@ -24,15 +24,15 @@ from pool.checkpoint.snapshot import area_nbytes
 from pool.checkpoint.state import OPTIMIZER, STATE, read_header, read_state
 from pool.checkpoint.store import tensor_bytes
 from pool.checkpoint.tensor_file import DTYPES, Header
-from pool.config.key_path import dotted
+from pool.config.key_path import format_key
 from pool.config.parts import first_steps
 from pool.config.tree import Config
 from pool.errors import CheckpointError, ConfigError, PoolError, RunError
 from pool.exchange.plan import Plan
 from pool.exchange.tensors import torch_dtype
-from pool.optim.buckets import BucketOptimizers, no_place
+from pool.optim.buckets import BucketOptimizers, format_unsupported_state
 from pool.optim.elementwise import ELEMENTWISE
-from pool.optim.joined_state import states_of
+from pool.optim.joined_state import split_state
 from pool.optim.names import load_class
 from pool.optim.native import NativeOptimizer
 from pool.optim.schedules import skip_to
@@ -131,7 +131,7 @@ def try_saved_state(
     """
     saved, members = read_state(checkpoint), config.members
     header = functools.cache(lambda: read_header(checkpoint, saved, OPTIMIZER))
-    states = states_of(members, plans, ({}, saved.optimizer.plain()))
+    states = split_state(members, plans, ({}, saved.optimizer.plain()))
     new = [override for override in overrides if override not in saved.optimizer.overrides]
     for m, (member, plan, (_, plain)) in enumerate(zip(members, plans, states, strict=True)):
         with name_member_in_errors(config, m):
@@ -215,7 +215,7 @@ def _step(config: Config, optimizers: BucketOptimizers) -> None:
         for parameter in members:
             parameter.grad = torch.zeros_like(parameter)
         optimizers.step(bucket)
-    optimizers.step_schedule(config.run_schedule.begin(1) - 1)
+    optimizers.step_schedule(config.run_schedule.training_step(1) - 1)
 
 
 def _after_one_step(config: Config, plan: Plan) -> tuple[Mapping[str, torch.Tensor], Mapping[str, Any]]:
@@ -250,7 +250,9 @@ def _check_plain(config: Config, plain: Mapping[str, Any]) -> None:
         try:
             json.dumps(value)
         except (TypeError, ValueError):
-            raise ConfigError(no_place(config.optimizer.name, f"{_kind(value)}, {key!r}, in {where}")) from None
+            raise ConfigError(
+                format_unsupported_state(config.optimizer.name, f"{_kind(value)}, {key!r}, in {where}")
+            ) from None
 
 
 def _kind(value: Any) -> str:
@@ -282,7 +284,7 @@ def _culprit(config: Config, plan: Plan) -> str:
             others = {name: each for name, each in args.items() if name != key}
             changed = getattr(config, section).model_copy(update={"args": others})
             if _works(config.model_copy(update={section: changed}), plan):
-                return f" (it is {section}.args.{dotted([key])} = {repr(value)[:80]}: without it, it works)"
+                return f" (it is {section}.args.{format_key([key])} = {repr(value)[:80]}: without it, it works)"
     return _parameters_refused(config, plan)
 
 
@@ -340,10 +342,10 @@ def _try_schedule(config: Config, plan: Plan) -> None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch warns that the optimizer was not stepped
-            for step in _worth_trying(begins, schedule.due(config.train.steps)):
+            for step in _worth_trying(begins, schedule.scheduler_steps(config.train.steps)):
                 for scheduler in optimizers.schedulers if step != before else ():
                     skip_to(scheduler, step)
-                optimizers.step_schedule(schedule.begin(step + 1) - 1)
+                optimizers.step_schedule(schedule.training_step(step + 1) - 1)
                 before = step + 1
     except RunError as error:
         raise ConfigError(f"{error}; the run has train.steps = {config.train.steps}") from None

@@ -29,7 +29,7 @@ from pool.device.cards import Card
 from pool.exchange.exchange_choice import Exchange
 from pool.exchange.groups import Groups
 from pool.exchange.layout import Layout
-from pool.machines.place import MachinePlace
+from pool.machines.rank import MachineRank
 from pool.metrics.layout import Measured
 from pool.metrics.validation_pass import ValidationPass
 from pool.process.document import from_json, to_json
@@ -187,7 +187,7 @@ class CoordinatorStart(RunStart, ResumingStart):
     saved: int  # step of the newest checkpoint, -1: none
     start_from: Path | None = None  # another run's checkpoint, whose weights a run that begins takes
     deaths: tuple[DeathInBatch, ...] = ()  # deaths of workers in the coordinator's process, in steps not done since
-    place: MachinePlace | None = None  # this machine's rank among several; None: there is one machine
+    rank: MachineRank | None = None  # this machine's rank among several; None: there is one machine
     validation_digests: tuple[str, ...] = ()  # digest of the content of each validation file
 
 

@@ -21,7 +21,7 @@ from loader.files.identity import DataFile
 from loader.section import Effect
 from pool.checkpoint.digest import start_digest
 from pool.checkpoint.state import describe_mixture, describe_scales
-from pool.config.key_path import walk
+from pool.config.key_path import walk_fields
 from pool.config.tree import Config
 from pool.errors import ConfigError, PoolError
 from pool.run_folder.strict_json import value_at
@@ -31,73 +31,75 @@ from pool.task.start import KEY
 
 FORMAT = 1  # of the key's contents; raised when a default changes that affects results
 DIGITS = 12
-_OF_THE_MACHINE = ("pool.", "testing.")
-_TOLD_OTHERWISE = ("run.dir", f"model.{KEY}")
+_MACHINE_SECTIONS = ("pool.", "testing.")
+_HASHED_SEPARATELY = ("run.dir", f"model.{KEY}")
 
 
-def keys(stages: Sequence[Stage]) -> dict[str, str]:
+def stage_keys(stages: Sequence[Stage]) -> dict[str, str]:
     """Returns the key of each stage, by the stage's name. Raises ConfigError, also for missing files."""
-    made: dict[str, str] = {}
+    keys: dict[str, str] = {}
     for stage in stages:
         try:
-            parent = made[stage.parent.name] if stage.parent is not None else start_of(stage.start)
-            made[stage.name] = stage_key(stage, parent, data_digests(stage.config))
+            parent = digest_start(stage.start) if stage.parent is None else keys[stage.parent.name]
+            keys[stage.name] = hash_stage(stage, parent, digest_data(stage.config))
         except PoolError as error:
             raise type(error)(f"stage {stage.name}: {error}", error.exit_code) from None
-    return made
+    return keys
 
 
-def stage_key(stage: Stage, parent: str, data: Mapping[str, Any]) -> str:
+def hash_stage(stage: Stage, parent: str, data: Mapping[str, Any]) -> str:
     """Returns the key of one stage.
 
     `parent`: the key of the stage that it starts from, or the digest of whatever else it starts from. `data`: as
-    `data_digests` returns it.
+    `digest_data` returns it.
     """
     return digest(
         {
             "format": FORMAT,
             "parent": parent,
-            "start_with": stage.own.start_with,
-            "settings": settings(stage.config),
+            "start_with": stage.options.start_with,
+            "settings": result_settings(stage.config),
             "data": data,
         }
     )
 
 
-def settings(config: Config) -> dict[str, Any]:
+def result_settings(config: Config) -> dict[str, Any]:
     """Returns the settings that change results and differ from their defaults, by dotted key.
 
     Defaults are left out so that a key which a later version adds changes no stage that does not set it.
     """
-    now, default = config.model_dump(mode="json"), type(config)().model_dump(mode="json")
-    chosen: dict[str, Any] = {}
-    for key, field in walk(type(config)):
-        if Effect.of(field) in (Effect.NONE, Effect.SAME_FILES) or key.startswith(_OF_THE_MACHINE):
+    tree, default_tree = config.model_dump(mode="json"), type(config)().model_dump(mode="json")
+    settings: dict[str, Any] = {}
+    for key, field in walk_fields(type(config)):
+        if Effect.of(field) in (Effect.NONE, Effect.SAME_FILES):
             continue
-        if key not in _TOLD_OTHERWISE and (value := value_at(now, key)) != value_at(default, key):
-            chosen[key] = value
-    return chosen
+        if key.startswith(_MACHINE_SECTIONS) or key in _HASHED_SEPARATELY:
+            continue
+        value = value_at(tree, key)
+        if value != value_at(default_tree, key):
+            settings[key] = value
+    return settings
 
 
-def data_digests(config: Config) -> dict[str, Any]:
+def digest_data(config: Config) -> dict[str, Any]:
     """Describes the data that a stage's weights depend on: content, shares and scales of the training files, in their
     order.
 
     Validation files are included if validations control the run (early stopping, plateau). Raises ConfigError.
     """
     files = data_files.find_data_files(config, None)
-    steers = config.train.early_stopping is not None or any(
-        member.schedule.plateau.patience is not None for member in config.members
-    )
+    has_plateau = any(member.schedule.plateau.patience is not None for member in config.members)
+    validations_change_result = has_plateau or config.train.early_stopping is not None
     return {
         "train": _digests(files.train),
         "mixture": describe_mixture(files.train),
         "scales": describe_scales(files.train),
-        "validation": _digests(files.validation) if steers else [],
+        "validation": _digests(files.validation) if validations_change_result else [],
     }
 
 
-def start_of(path: str | None) -> str:
+def digest_start(path: str | None) -> str:
     """Returns the digest of the checkpoint or file at `path`, from which a stage starts; "" for None.
 
     Raises ConfigError, CheckpointError.
@@ -139,4 +141,6 @@ def _plain(value: Any) -> Any:
         return {str(key): _plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(inner) for inner in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value

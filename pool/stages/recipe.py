@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from pool.config.changes import Change
-from pool.config.errors import meant
-from pool.config.load import STAGE, parse_config, parse_section
-from pool.config.overlay import lay_over
+from pool.config.errors import suggest_name
+from pool.config.load import STAGE, apply_changes, parse_section
+from pool.config.overlay import merge_settings
 from pool.config.stages import EndConfig, StageConfig
 from pool.config.tree import Config
 from pool.errors import ConfigError
@@ -22,27 +22,27 @@ from pool.task.registry import load_task_module
 from pool.task.start import KEY, start_folder
 
 STAGES = "stages"
-_OWN = StageConfig.model_fields.keys()
-_KEYS = {*_OWN, "task"}  # keys of a stage that are no sections
+_OPTIONS = StageConfig.model_fields.keys()
+_KEYS = {*_OPTIONS, "task"}  # keys of a stage that are no sections
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage of a recipe: its own keys, the config of its run, and what the run starts from."""
+    """Describes a stage of a recipe: its own keys, the config of its run, and what the run starts from."""
 
-    own: StageConfig
+    options: StageConfig  # its own keys
     config: Config  # with the settings outside of stages; run.dir is the recipe's
     parent: Stage | None  # the stage that it starts from
     start: str | None  # path of what it starts from, if that is no stage
 
     @property
     def name(self) -> str:
-        return self.own.name
+        return self.options.name
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """The stages of a recipe, in order, and the folder that contains their run folders."""
+    """Holds the stages of a recipe, in order, and the folder that contains their run folders."""
 
     folder: Path  # run.dir; each stage is a run folder in it
     stages: tuple[Stage, ...]
@@ -56,7 +56,7 @@ class Recipe:
 
 
 def is_recipe(tree: Mapping[str, Any]) -> bool:
-    """Returns whether a config, as plain data, has stages."""
+    """Tells whether a config, as plain data, has stages."""
     return STAGE in tree or STAGES in tree
 
 
@@ -71,65 +71,68 @@ def parse_recipe(tree: Mapping[str, Any], overrides: Iterable[str], where: str) 
     tables = tree.get(STAGE, [])
     if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
         raise ConfigError(f"{where}: a recipe has one table [[{STAGE}]] or more; pool train trains other configs")
-    ends: Any = copy.deepcopy(tree.get(STAGES, {}))
-    for change in _below(STAGES, changes) if isinstance(ends, dict) else ():
-        change.apply(ends)
-    at_end = parse_section(EndConfig, ends, f"{where}: {STAGES}")
+    defaults: Any = copy.deepcopy(tree.get(STAGES, {}))
+    if isinstance(defaults, dict):
+        for change in _changes_in(STAGES, changes):
+            change.apply(defaults)
+    default_options = parse_section(EndConfig, defaults, f"{where}: {STAGES}")
     stages: list[Stage] = []
-    for number, table in enumerate(tables):
-        stages.append(_stage(base, table, at_end, stages, changes, f"{where}: {STAGE} {number + 1}"))
-    named = {stage.name for stage in stages}
-    for change in changes:
-        section, *below = change.key.split(".")
-        if (section == STAGE and len(below) < 2) or (section == STAGES and not below):
-            raise ConfigError(f"--set {change.key}: expected {STAGE}.NAME.KEY=VALUE or {STAGES}.KEY=VALUE")
-        if section == STAGE and below[0] not in named:
-            raise ConfigError(f"--set {change.key}: no such stage; there are {', '.join(s.name for s in stages)}")
+    for number, table in enumerate(tables, 1):
+        stages.append(_parse_stage(base, table, default_options, stages, changes, f"{where}: {STAGE} {number}"))
+    _check_changes(changes, [stage.name for stage in stages])
     folders = {stage.config.run_dir for stage in stages}
     if len(folders) > 1:
         raise ConfigError(f"{where}: run.dir: all stages lie in one folder: set it before the first [[{STAGE}]]")
     return Recipe(folders.pop(), tuple(stages))
 
 
-def _stage(
+def _check_changes(changes: Sequence[Change], stage_names: Sequence[str]) -> None:
+    """Raises ConfigError for a change of a stage that is not in the recipe, or of no key."""
+    for change in changes:
+        section, *path = change.key.split(".")
+        if (section == STAGE and len(path) < 2) or (section == STAGES and not path):
+            raise ConfigError(f"--set {change.key}: expected {STAGE}.NAME.KEY=VALUE or {STAGES}.KEY=VALUE")
+        if section == STAGE and path[0] not in stage_names:
+            raise ConfigError(f"--set {change.key}: no such stage; there are {', '.join(stage_names)}")
+
+
+def _parse_stage(
     base: Mapping[str, Any],
     table: Mapping[str, Any],
-    at_end: EndConfig,
-    before: Sequence[Stage],
+    default_options: EndConfig,
+    earlier_stages: Sequence[Stage],
     changes: Sequence[Change],
     where: str,
 ) -> Stage:
-    """Reads and checks one stage. `base`: settings outside of stages. `before`: the stages before it. Raises
-    ConfigError."""
+    """Reads and checks one stage. `base`: settings outside of stages. Raises ConfigError."""
     if "name" not in table:
         raise ConfigError(f'{where}: name: is missing: each stage has one, as name = "first"')
-    if stray := next((key for key, value in table.items() if key not in _KEYS and not isinstance(value, dict)), None):
-        raise ConfigError(
-            f"{where}: {stray}: unknown key; a stage has {', '.join(_OWN)}, and sections, as [{STAGE}.train]"
-            f"{meant(stray, _OWN)}"
-        )
-    mine = _below(f"{STAGE}.{table.get('name')}", changes)
-    keys = {**at_end.model_dump(mode="json"), **{key: value for key, value in table.items() if key in _OWN}}
-    keys |= {change.key: change.value for change in mine if change.key in _OWN}
-    own = parse_section(StageConfig, keys, where)
-    if own.name in (stage.name for stage in before):
-        raise ConfigError(f"{where}: name: there are two stages {own.name}")
-    where = f"{where} ({own.name})"
+    for key, value in table.items():
+        if key not in _KEYS and not isinstance(value, dict):
+            raise ConfigError(
+                f"{where}: {key}: unknown key; a stage has {', '.join(_OPTIONS)}, and sections, as [{STAGE}.train]"
+                f"{suggest_name(key, _OPTIONS)}"
+            )
+    stage_changes = _changes_in(f"{STAGE}.{table.get('name')}", changes)
+    option_values = default_options.model_dump(mode="json")
+    option_values |= {key: value for key, value in table.items() if key in _OPTIONS}
+    option_values |= {change.key: change.value for change in stage_changes if change.key in _OPTIONS}
+    options = parse_section(StageConfig, option_values, where)
+    if options.name in (stage.name for stage in earlier_stages):
+        raise ConfigError(f"{where}: name: there are two stages {options.name}")
+    where = f"{where} ({options.name})"
     settings: dict[str, Any] = copy.deepcopy(dict(base))
-    lay_over(settings, {key: value for key, value in table.items() if key not in _OWN})
-    applied = [change for change in changes if change.key.partition(".")[0] not in (STAGE, STAGES)]
-    applied += [change for change in mine if change.key not in _OWN]
-    for change in applied:
-        change.apply(settings)
-    config = parse_config(settings, where)
-    for change in applied:
-        change.check_quotes(type(config))
-    stage = _started(own, config, before)
-    _check(stage, where)
+    merge_settings(settings, {key: value for key, value in table.items() if key not in _OPTIONS})
+    setting_changes = [change for change in changes if change.key.partition(".")[0] not in (STAGE, STAGES)]
+    setting_changes += [change for change in stage_changes if change.key not in _OPTIONS]
+    config = apply_changes(settings, setting_changes, where)
+    stage = _resolve_start(options, config, earlier_stages)
+    _check_options(stage, where)
+    _check_start(stage, where)
     return stage
 
 
-def _below(section: str, changes: Iterable[Change]) -> list[Change]:
+def _changes_in(section: str, changes: Iterable[Change]) -> list[Change]:
     """Returns the changes of keys in a section, with the section's name removed from the keys."""
     prefix = f"{section}."
     return [
@@ -139,18 +142,20 @@ def _below(section: str, changes: Iterable[Change]) -> list[Change]:
     ]
 
 
-def _started(own: StageConfig, config: Config, before: Sequence[Stage]) -> Stage:
+def _resolve_start(options: StageConfig, config: Config, earlier_stages: Sequence[Stage]) -> Stage:
     """Returns the stage with what it starts from: an earlier stage, a path, or neither."""
-    start = own.start_from
-    if start is None and before:
-        return Stage(own, config, before[-1], None)
-    named = next((stage for stage in before if stage.name == start), None)
-    return Stage(own, config, named, None if named is not None else start or getattr(config.model, KEY))
+    start = options.start_from
+    if start is None and earlier_stages:
+        return Stage(options, config, earlier_stages[-1], None)
+    for stage in earlier_stages:
+        if stage.name == start:
+            return Stage(options, config, stage, None)
+    return Stage(options, config, None, start or getattr(config.model, KEY))
 
 
-def _check(stage: Stage, where: str) -> None:
-    """Raises ConfigError for contradictory settings that can be found before any file exists."""
-    own, config, parent = stage.own, stage.config, stage.parent
+def _check_options(stage: Stage, where: str) -> None:
+    """Raises ConfigError for a stage's own keys that contradict each other or its settings."""
+    own, config = stage.options, stage.config
     if config.train.epochs:
         raise ConfigError(
             f"{where}: train.epochs: a stage says train.steps: whether it is done is seen without its data"
@@ -159,7 +164,7 @@ def _check(stage: Stage, where: str) -> None:
         raise ConfigError(f"{where}: permute: without export = true there is no network to order")
     if own.weights and not own.export:
         raise ConfigError(f"{where}: weights: without export = true there is no network to have them")
-    if own.weights == "averaged" and not _averages(config):
+    if own.weights == "averaged" and not _has_average(config):
         raise ConfigError(f'{where}: weights: "averaged", but the stage makes no average: set train.average')
     if own.test and not own.export:
         raise ConfigError(f"{where}: test: without export = true there is no network to test")
@@ -167,41 +172,46 @@ def _check(stage: Stage, where: str) -> None:
         raise ConfigError(f"{where}: export: of an ensemble a file holds one network: pool export --member writes it")
     if own.export and not getattr(load_task_module(config.task), "EXPORT_SUFFIX", ""):
         raise ConfigError(f"{where}: export: the task {config.task} writes no network files")
+
+
+def _check_start(stage: Stage, where: str) -> None:
+    """Raises ConfigError if a stage can't start with the weights or the checkpoint that its settings name."""
+    config, parent = stage.config, stage.parent
     averaged = config.train.start_weights == "averaged"
-    if own.start_with == "checkpoint":
+    if stage.options.start_with == "checkpoint":
         model = config.model.model_copy(update={KEY: stage.start})
         if parent is None and (stage.start is None or start_folder(model) is None):
             raise ConfigError(f'{where}: start_with: "checkpoint" needs a stage, a run or a checkpoint to start from')
         if averaged:
             raise ConfigError(f'{where}: train.start_weights: "averaged" goes with start_with = "weights"')
         if parent is not None:
-            _check_goes_on(config, parent, where)
+            _check_continues(config, parent, where)
     elif averaged and parent is None and stage.start is None:
         raise ConfigError(
             f'{where}: train.start_weights: "averaged" needs a stage, a run or a checkpoint to start from'
         )
-    elif averaged and parent is not None and not _averages(parent.config):
+    elif averaged and parent is not None and not _has_average(parent.config):
         raise ConfigError(
             f'{where}: train.start_weights: "averaged", but {parent.name} makes no average: set train.average there'
         )
 
 
-def _averages(config: Config) -> bool:
-    """Returns whether a run with this config makes averaged weights."""
+def _has_average(config: Config) -> bool:
+    """Tells whether a run with this config computes averaged weights."""
     return config.train.average.kind is not None and config.train.average.start <= config.train.steps
 
 
-def _check_goes_on(config: Config, parent: Stage, where: str) -> None:
+def _check_continues(config: Config, parent: Stage, where: str) -> None:
     """Raises ConfigError if a stage can't continue its parent's checkpoint with its optimizer and steps."""
-    then = parent.config
-    if config.train.steps <= then.train.steps:
+    before = parent.config
+    if config.train.steps <= before.train.steps:
         raise ConfigError(
-            f"{where}: train.steps: {config.train.steps} in all, and {parent.name} has done {then.train.steps}; a "
+            f"{where}: train.steps: {config.train.steps} in all, and {parent.name} has done {before.train.steps}; a "
             "stage that starts with a checkpoint counts on"
         )
-    for key, now, was in (
-        ("task", config.task, then.task),
-        ("optimizer.name", config.optimizer.name, then.optimizer.name),
+    for key, value, value_before in (
+        ("task", config.task, before.task),
+        ("optimizer.name", config.optimizer.name, before.optimizer.name),
     ):
-        if now != was:
-            raise ConfigError(f"{where}: {key}: {now}, but the checkpoint of {parent.name} is of {was}")
+        if value != value_before:
+            raise ConfigError(f"{where}: {key}: {value}, but the checkpoint of {parent.name} is of {value_before}")

@@ -33,7 +33,7 @@ from pool.checkpoint.state import (
     verify,
 )
 from pool.checkpoint.validations import NONE
-from pool.config.key_path import walk
+from pool.config.key_path import walk_fields
 from pool.config.tree import Config
 from pool.errors import CheckpointError, ConfigError, ResourceError
 from pool.run_folder import files
@@ -50,7 +50,7 @@ _NUMBERS = (
 )
 
 
-def begin_with_checkpoint(config: Config, start: Path) -> None:
+def copy_start_checkpoint(config: Config, start: Path) -> None:
     """Copies the newest checkpoint of `start`, a run's folder or a checkpoint, into the run folder of `config`.
 
     Does nothing if the run folder has a checkpoint already. Raises ConfigError, CheckpointError, ResourceError.
@@ -60,78 +60,82 @@ def begin_with_checkpoint(config: Config, start: Path) -> None:
         if list_checkpoints(folder):
             return
         source = find_checkpoint(start)
-        own = _state(config, verify(source), source)
-        if own.step >= config.train.steps:
+        state = _convert_state(config, verify(source), source)
+        if state.step >= config.train.steps:
             raise ConfigError(
-                f"train.steps: {config.train.steps} in all, and {source} has done {own.step}; a stage that starts with "
-                "a checkpoint counts on"
+                f"train.steps: {config.train.steps} in all, and {source} has done {state.step}; a stage that starts "
+                "with a checkpoint counts on"
             )
         config.run_dir.parent.mkdir(parents=True, exist_ok=True)
         make_folder(config.run_dir)
         files.sweep(folder)
-        target = write_checkpoint(folder, own.step, lambda beside: _write(beside, source, own))
+        target = write_checkpoint(folder, state.step, lambda target_folder: _write_files(target_folder, source, state))
         files.sync_folder(folder)
         set_link(folder, LAST, target)
     except OSError as error:
         raise ResourceError(f"{error.filename or folder}: {error.strerror}") from None
 
 
-def _write(beside: Path, source: Path, own: SavedState) -> None:
-    """Writes the files of the stage's checkpoint into the folder `beside`: tensors of `source`, and the state `own`."""
-    for name in own.files:
-        _copy(source / name, beside / name)
-    files.write_new(beside / STATE, [encode_state(own)])
+def _write_files(folder: Path, source: Path, state: SavedState) -> None:
+    """Writes the files of the stage's checkpoint into a folder: tensors of the checkpoint `source`, and the state."""
+    for name in state.files:
+        _link_or_copy(source / name, folder / name)
+    files.write_new(folder / STATE, [encode_state(state)])
 
 
-def _state(config: Config, state: SavedState, start: Path) -> SavedState:
+def _convert_state(config: Config, state: SavedState, start: Path) -> SavedState:
     """Converts the state of a checkpoint to what the stage's own run would have saved at this step."""
-    found, numbers = data_files.find_data_files(config, None), state.optimizer
-    if own := _says_other_numbers(config, state):
-        numbers = replace(numbers, groups=None, schedulers=())
+    data = data_files.find_data_files(config, None)
+    optimizer = replace(state.optimizer, overrides=(), plateaus=())
+    own_keys: Collection[str] = ()
+    if _has_different_numbers(config, state):
+        optimizer = replace(optimizer, groups=None, schedulers=())
+        own_keys = _NUMBERS
     return replace(
         state,
-        config=_settings(config, state, start, _NUMBERS if own else ()),
+        config=_convert_settings(config, state, start, own_keys),
         fingerprint={entry: state.fingerprint[entry] for entry in LAYOUT if entry in state.fingerprint},
-        **describe_data(found.train, found.validation, found.validation_digests),
+        **describe_data(data.train, data.validation, data.validation_digests),
         cursor=Cursor(batch=state.step * config.train.batches_per_step),
         validations=NONE,
-        optimizer=replace(numbers, overrides=(), plateaus=()),
+        optimizer=optimizer,
         files={name: sums for name, sums in state.files.items() if name != CHUNK_SUMS},
     )
 
 
-def _says_other_numbers(config: Config, state: SavedState) -> bool:
-    """Returns whether optimizer arguments, groups or schedule of the config differ from those of the checkpoint's
-    run."""
-    now, default = config.model_dump(mode="json"), type(config)().model_dump(mode="json")
+def _has_different_numbers(config: Config, state: SavedState) -> bool:
+    """Tells whether optimizer arguments, groups or schedule of the config differ from those of the checkpoint's run."""
+    settings, defaults = config.model_dump(mode="json"), type(config)().model_dump(mode="json")
     for key in _NUMBERS:
-        then = value_at(state.config, key)
-        if not are_equal(value_at(default, key) if then is None else then, value_at(now, key)):
+        saved = value_at(state.config, key)
+        if saved is None:
+            saved = value_at(defaults, key)
+        if not are_equal(saved, value_at(settings, key)):
             return True
     return False
 
 
-def _settings(config: Config, state: SavedState, start: Path, own: Collection[str]) -> dict[str, Any]:
+def _convert_settings(config: Config, state: SavedState, start: Path, own_keys: Collection[str]) -> dict[str, Any]:
     """Returns the settings to store in the stage's checkpoint.
 
     They are those of the checkpoint's run, so that a resume compares them and reports changes as for every run. The
-    keys in `own`, and those that determine which batches train which model, are the stage's.
+    keys in `own_keys`, and those that determine which batches train which model, are the stage's.
     """
-    now, settings = config.model_dump(mode="json"), copy.deepcopy(dict(state.config))
-    if settings.get("task") != now["task"]:
-        raise CheckpointError(f"start_from: a checkpoint of the task {settings.get('task')}, not of {now['task']}")
-    for key, field in walk(type(config)):
-        if key in own or Effect.of(field) in (Effect.FIXED, Effect.SAME_FILES):
+    own_settings, settings = config.model_dump(mode="json"), copy.deepcopy(dict(state.config))
+    if settings.get("task") != config.task:
+        raise CheckpointError(f"start_from: a checkpoint of the task {settings.get('task')}, not of {config.task}")
+    for key, field in walk_fields(type(config)):
+        if key in own_keys or Effect.of(field) in (Effect.FIXED, Effect.SAME_FILES):
             *sections, name = key.split(".")
             table = settings
             for section in sections:
                 table = table.setdefault(section, {})
-            table[name] = value_at(now, key)
+            table[name] = value_at(own_settings, key)
     settings["model"][KEY] = str(start)
     return settings
 
 
-def _copy(source: Path, target: Path) -> None:
+def _link_or_copy(source: Path, target: Path) -> None:
     """Makes a hard link to a file, or copies it if that fails. A link suffices because nobody changes the file."""
     try:
         os.link(source, target)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -16,8 +17,8 @@ from pool.config.tree import Config
 from pool.errors import ConfigError, ResourceError, RunError, UnavailableError
 from pool.stages import end
 from pool.stages.recipe import Recipe, Stage
-from pool.stages.stage_run import StageRun, naming_damage, stage_runs
-from pool.stages.start import begin_with_checkpoint
+from pool.stages.stage_run import StageRun, adding_damage_context, stage_runs
+from pool.stages.start import copy_start_checkpoint
 from pool.supervisor.prepare import preparation
 from pool.supervisor.prepare.disk_plan import DiskPlan, disk_plan, format_advice
 from pool.supervisor.resources.system_memory import format_mib
@@ -46,21 +47,21 @@ def train_stages(
     last = count - 1 if until is None else recipe.index(until, "--until")
     if rerun is not None and recipe.index(rerun, "--rerun") > last:
         raise ConfigError(f"--rerun {rerun}: comes behind --until {until}")
-    wanted = stage_runs(recipe, last)
-    anew = set() if rerun is None else _trained_anew(wanted, rerun)
-    for run in wanted:
-        if run.stage.name not in anew:  # otherwise its folder will be renamed
-            run.check_own()
+    runs = stage_runs(recipe, last)
+    rerun_names = set() if rerun is None else _stages_to_rerun(runs, rerun)
+    for run in runs:
+        if run.stage.name not in rerun_names:  # otherwise its folder will be renamed
+            run.check_settings()
         end.check_end(run)
     if rerun is not None:
-        _set_aside(_with_data(recipe), rerun)
-    for run in wanted:
+        _rename_folders(_runs_with_data(recipe), rerun)
+    for run in runs:
         if not run.is_trained:
-            code = _train(run, count, allow_different_numerics, again)
+            code = _train_stage(run, count, allow_different_numerics, again)
             if code != EXIT_DONE:
                 return code
-        end.end_stage(run, _say)
-    _say(f"all stages are done: {wanted[last].folder}" if last == count - 1 else f"done up to {until}")
+        end.finish_stage(run, _notify)
+    _notify(f"all stages are done: {runs[last].folder}" if last == count - 1 else f"done up to {until}")
     return EXIT_DONE
 
 
@@ -70,25 +71,32 @@ def check_stages(recipe: Recipe, show: Callable[[str], object]) -> None:
 
     Raises what `preparation.check` raises.
     """
-    made: dict[str, TensorSpecs] = {}
+    specs: dict[str, TensorSpecs] = {}  # of each model's tensors, by stage
     needed: dict[str, DiskPlan] = {}  # disk space, by stage that is to be trained
     for run in stage_runs(recipe):
         stage = run.stage
-        run.check_own()
+        run.check_settings()
         end.check_end(run)
-        show(f"{'' if not made else chr(10)}Stage {stage.name}: {run.state}\n")
+        separator = "\n" if specs else ""
+        show(f"{separator}Stage {stage.name}: {run.state}\n")
         config = run.config if stage.parent is None else _without_start(run.config)  # its start is still to be trained
-        run_plan = preparation.check_run(config, show, begins=run.begins)
+        run_plan = preparation.check_run(config, show, begins=run.first_step)
         plans = run_plan.planned.plans
         if not run.is_trained:
             needed[stage.name] = disk_plan(run_plan)
-        made[stage.name] = model_specs(tensor for plan in plans for tensor in (*plan.parameters, *plan.buffers))
-        parent = stage.parent
-        if parent is not None and (difference := first_difference(made[parent.name], made[stage.name])):
-            raise ConfigError(
-                f"stage {stage.name}: its model is not that of {parent.name}, which it starts from: {difference}"
-            )
+        specs[stage.name] = model_specs(tensor for plan in plans for tensor in (*plan.parameters, *plan.buffers))
+        if stage.parent is not None:
+            _check_same_model(stage, stage.parent, specs)
     check_room(needed)
+
+
+def _check_same_model(stage: Stage, parent: Stage, specs: Mapping[str, TensorSpecs]) -> None:
+    """Raises ConfigError if the model of a stage has other tensors than that of the stage from which it starts."""
+    difference = first_difference(specs[parent.name], specs[stage.name])
+    if difference:
+        raise ConfigError(
+            f"stage {stage.name}: its model is not that of {parent.name}, which it starts from: {difference}"
+        )
 
 
 def check_room(needed: Mapping[str, DiskPlan]) -> None:
@@ -97,37 +105,29 @@ def check_room(needed: Mapping[str, DiskPlan]) -> None:
     A stage's checkpoints stay when the next one is trained. `needed`: by stage that is still to be trained.
     """
     plans = needed.values()
-    together, free = sum(plan.more * plan.nbytes for plan in plans), min((plan.free for plan in plans), default=0)
-    if together > free:
+    total = sum(plan.more * plan.nbytes for plan in plans)
+    free = min((plan.free for plan in plans), default=0)
+    if total > free:
         raise ResourceError(
             f"not enough room on the disk of {next(iter(plans)).place}: checkpoints of {', '.join(needed)} "
-            f"take {format_mib(together)} together, and {format_mib(free)} are free; {format_advice(plans)}"
+            f"take {format_mib(total)} together, and {format_mib(free)} are free; {format_advice(plans)}"
         )
 
 
-def table(recipe: Recipe) -> list[tuple[str, ...]]:
+def stage_table(recipe: Recipe) -> list[tuple[str, ...]]:
     """Returns a table of the stages: headings, then a row for each with key, state, steps, network and test."""
-    runs = _with_data(recipe)
-    return [
-        ("stage", "key", "state", "steps", "network", "test"),
-        *(
-            (
-                run.stage.name,
-                run.key,
-                "done" if run.is_trained else run.state,
-                f"{max(run.step, 0):,} of {run.stage.config.train.steps:,}",
-                *_end_of(run),
-            )
-            for run in runs
-        ),
-        *(
-            (stage.name, "-", "no data", f"0 of {stage.config.train.steps:,}", "-", "-")
-            for stage in recipe.stages[len(runs) :]
-        ),
-    ]
+    table: list[tuple[str, ...]] = [("stage", "key", "state", "steps", "network", "test")]
+    runs = _runs_with_data(recipe)
+    for run in runs:
+        state = "done" if run.is_trained else run.state
+        steps = f"{max(run.step, 0):,} of {run.stage.config.train.steps:,}"
+        table.append((run.stage.name, run.key, state, steps, *_format_network(run)))
+    for stage in recipe.stages[len(runs) :]:
+        table.append((stage.name, "-", "no data", f"0 of {stage.config.train.steps:,}", "-", "-"))
+    return table
 
 
-def _with_data(recipe: Recipe) -> list[StageRun]:
+def _runs_with_data(recipe: Recipe) -> list[StageRun]:
     """Returns the runs of the stages before the first one whose files are missing."""
     for last in reversed(range(len(recipe.stages))):
         with suppress(UnavailableError):
@@ -135,19 +135,21 @@ def _with_data(recipe: Recipe) -> list[StageRun]:
     return []
 
 
-def _end_of(run: StageRun) -> tuple[str, str]:
+def _format_network(run: StageRun) -> tuple[str, str]:
     """Returns the stage's network and the outcome of its test, as text."""
-    if not run.stage.own.export:
+    if not run.stage.options.export:
         return "-", "-"
-    network = end.network_wanted(run)
+    network = end.find_current_network(run)
     name = "to do" if network is None else network.name
-    if not run.stage.own.test:
+    if not run.stage.options.test:
         return name, "-"
-    code = None if network is None else end.test_outcome(run, network)
-    return name, "to do" if code is None else "failed" if code else "passed"
+    code = None if network is None else end.read_test_code(run, network)
+    if code is None:
+        return name, "to do"
+    return name, "failed" if code else "passed"
 
 
-def _train(
+def _train_stage(
     run: StageRun,
     count: int,
     allow_different_numerics: bool,
@@ -157,11 +159,11 @@ def _train(
     stage, config = run.stage, run.config
     if run.step < 0 and run.start is not None:
         _check_start(stage, Path(os.path.expanduser(run.start)))  # noqa: PTH111 (that of Path raises)
-    if stage.own.start_with == "checkpoint":
+    if stage.options.start_with == "checkpoint":
         assert run.start is not None
-        begin_with_checkpoint(config, Path(run.start).expanduser())
+        copy_start_checkpoint(config, Path(run.start).expanduser())
         config = _without_start(config)
-    _say(f"stage {stage.name}, one of {count}: {run.folder}")
+    _notify(f"stage {stage.name}, one of {count}: {run.folder}")
     return train(config, resume=True, allow_different_numerics=allow_different_numerics, again=again)
 
 
@@ -172,13 +174,13 @@ def _without_start(config: Config) -> Config:
     return config.model_copy(update={"model": model, "train": train})
 
 
-def _trained_anew(runs: Sequence[StageRun], rerun: str) -> set[str]:
+def _stages_to_rerun(runs: Sequence[StageRun], rerun: str) -> set[str]:
     """Returns the names of the stage `rerun` and of all stages that follow from it."""
-    again = {rerun}
+    names = {rerun}
     for run in runs:
-        if run.stage.parent is not None and run.stage.parent.name in again:
-            again.add(run.stage.name)
-    return again
+        if run.stage.parent is not None and run.stage.parent.name in names:
+            names.add(run.stage.name)
+    return names
 
 
 def _check_start(stage: Stage, start: Path) -> None:
@@ -187,40 +189,45 @@ def _check_start(stage: Stage, start: Path) -> None:
     if not start.is_dir():  # a file is read by the task
         return
     if stage.parent is None:
-        what, way_out = "what it starts from", "choose another start_from"
+        subject, advice = "what it starts from", "choose another start_from"
     else:
-        what, way_out = f"it starts from {stage.parent.name}", f"--rerun {stage.parent.name} trains that anew"
-    with naming_damage(f"stage {stage.name}: {what}", way_out):
+        subject, advice = f"it starts from {stage.parent.name}", f"--rerun {stage.parent.name} trains that anew"
+    with adding_damage_context(f"stage {stage.name}: {subject}", advice):
         verify(find_checkpoint(start))
 
 
-def _set_aside(runs: Sequence[StageRun], rerun: str) -> None:
+def _rename_folders(runs: Sequence[StageRun], rerun: str) -> None:
     """Renames the folders of the stage `rerun`, if it is done, and of all stages that follow from it.
 
     The stage's own folder is renamed last, so that the stage is still found done if the command dies in between. Raises
     ConfigError if a run is going on in one of them, and RunError.
     """
-    again = _trained_anew(runs, rerun)
-    aside = [run for run in runs if run.stage.name in again and run.folder.exists()]
-    if not any(run.is_trained for run in aside if run.stage.name == rerun):
-        _say(f"--rerun {rerun}: it is not done, and goes on")
-        aside = [run for run in aside if run.stage.name != rerun]
-    for run in aside:
+    names = _stages_to_rerun(runs, rerun)
+    renamed = [run for run in runs if run.stage.name in names and run.folder.exists()]
+    if not any(run.is_trained for run in renamed if run.stage.name == rerun):
+        _notify(f"--rerun {rerun}: it is not done, and goes on")
+        renamed = [run for run in renamed if run.stage.name != rerun]
+    for run in renamed:
         with suppress(OSError):
             if goes_on(run.folder):
                 raise ConfigError(f"--rerun {rerun}: {run.folder} is in use by another run")
-    for run in reversed(aside):
-        number = next(n for n in range(1, 1 << 30) if not _numbered(run.folder, n).exists())
+    for run in reversed(renamed):
+        target = _unused_name(run.folder)
         try:
-            run.folder.rename(_numbered(run.folder, number))
+            run.folder.rename(target)
         except OSError as error:
             raise RunError(f"{run.folder}: {error.strerror}") from None
-        _say(f"stage {run.stage.name}: what was there is {_numbered(run.folder, number)} now")
+        _notify(f"stage {run.stage.name}: what was there is {target} now")
 
 
-def _numbered(folder: Path, number: int) -> Path:
-    return folder.with_name(f"{folder.name}.{number}")
+def _unused_name(folder: Path) -> Path:
+    """Returns the first of FOLDER.1, FOLDER.2, ... that does not exist."""
+    for number in itertools.count(1):
+        path = folder.with_name(f"{folder.name}.{number}")
+        if not path.exists():
+            return path
+    raise AssertionError
 
 
-def _say(line: str) -> None:
+def _notify(line: str) -> None:
     sys.stderr.write(f"{line}\n")

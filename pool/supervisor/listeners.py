@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from pool.machines.place import MachinePlace
+from pool.machines.rank import MachineRank
 from pool.protocol.identity import Peer
 from pool.protocol.messages import RunReport
 
@@ -32,7 +32,7 @@ class StartCoordinator:
 
     predecessor: Peer
     reason: str
-    place: MachinePlace | None  # this machine's rank among the others; None: the run goes on without them
+    rank: MachineRank | None  # this machine's rank among the others; None: the run goes on without them
     step: int | None = None  # step that all machines begin with; None: the newest of this machine
 
 

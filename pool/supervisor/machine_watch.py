@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from loader.exit_codes import EXIT_CRASH_LOOP
 from pool.errors import ConfigError, RunError
+from pool.machines.follower import Decision, MachineRefused, RunEnded, StartGeneration, StopGeneration
 from pool.machines.group import MachineGroup
-from pool.machines.member import Begin, Break, Decision, Over, Refused
-from pool.machines.place import MachinePlace
+from pool.machines.rank import MachineRank
 from pool.protocol.identity import Peer
 from pool.protocol.messages import MachineAddress, RunReport
 from pool.supervisor.listeners import Action, EndRun, KillCoordinator, SendRoster, StartCoordinator
@@ -50,13 +50,13 @@ class MachineWatch:
     @property
     def coordinators(self) -> tuple[MachineAddress, ...]:
         """Returns the addresses of the other machines' coordinators."""
-        return self._group.member.coordinators if self.has_group else ()
+        return self._group.follower.coordinators if self.has_group else ()
 
     def handle_report(self, report: RunReport) -> None:
         """Receives a report of this machine's coordinator, and passes the coordinator's address on to the other
         machines."""
         if self.has_group:
-            self._group.member.reached_at(report.address)
+            self._group.follower.report_coordinator(report.address)
 
     def coordinator_ended(
         self, peer: Peer, reason: str, steps: Sequence[int], saved: Sequence[int], *, finished: bool
@@ -67,7 +67,7 @@ class MachineWatch:
         the coordinator has done all steps.
         """
         self._ended = _EndedCoordinator(peer, reason)
-        self._group.member.lost(steps, saved, finished=finished)
+        self._group.follower.report_death(steps, saved, finished=finished)
 
     def poll(self, _events: Mapping[object, int]) -> Sequence[Action]:
         """Receives orders of the first machine and looks for silent machines. Returns the actions that follow, in
@@ -78,13 +78,13 @@ class MachineWatch:
         if not self.has_group:
             return []
         coordinators = self.coordinators
-        actions = self._follow_decision(self._group.hear())
+        actions = self._follow_decision(self._group.exchange_messages())
         if EndRun() in actions:
             return actions
         if self.coordinators != coordinators:
             actions.append(SendRoster())
-        finished = self._group.member.report.finished
-        if finished and self._group.first_is_gone:
+        finished = self._group.follower.report.finished
+        if finished and self._group.is_leader_silent:
             return [*actions, EndRun()]  # the first machine knows that and has ended
         actions += self._check_missing_machines()
         if self._ended is not None and not finished and self._is_stopping:
@@ -98,31 +98,31 @@ class MachineWatch:
     def _follow_decision(self, decision: Decision | None) -> list[Action]:
         """Turns a decision about this machine into actions. Raises RunError, ConfigError."""
         match decision:
-            case Refused(reason):
+            case MachineRefused(reason):
                 raise ConfigError(reason)
-            case Over(reason) if reason:
+            case RunEnded(reason) if reason:
                 raise RunError(reason, EXIT_CRASH_LOOP)
-            case Over():
+            case RunEnded():
                 return [EndRun()]
-            case Break(reason):
-                if self._broken_generation != self._group.member.generation:  # the order repeats until it is obeyed
-                    self._broken_generation = self._group.member.generation
+            case StopGeneration(reason):
+                if self._broken_generation != self._group.follower.generation:  # the order repeats until it is obeyed
+                    self._broken_generation = self._group.follower.generation
                     self._print_line(reason)
                 return [KillCoordinator("has to begin anew with those of the other machines")]
-            case Begin(generation, step):
-                return [self._start_successor(self._group.of_generation(generation), step)]
+            case StartGeneration(generation, step):
+                return [self._start_successor(self._group.rank_in_generation(generation), step)]
             case None:
                 return []
 
-    def _start_successor(self, place: MachinePlace | None, step: int | None) -> StartCoordinator:
+    def _start_successor(self, rank: MachineRank | None, step: int | None) -> StartCoordinator:
         """Returns the action that starts a successor of the ended coordinator.
 
-        `place`: this machine's rank, or None to go on without other machines; `step`: with which it begins, or None
+        `rank`: this machine's rank, or None to go on without other machines; `step`: with which it begins, or None
         for the newest of this machine.
         """
         assert self._ended is not None
         ended, self._ended = self._ended, None
-        return StartCoordinator(ended.peer, ended.reason, place, step)
+        return StartCoordinator(ended.peer, ended.reason, rank, step)
 
     def _check_missing_machines(self) -> Sequence[Action]:
         """Ends the run on this machine if another machine has been silent for longer than the timeout.
@@ -130,7 +130,7 @@ class MachineWatch:
         First kills the coordinator. Then starts a successor without the other machines, which saves the newest step as
         a checkpoint.
         """
-        now, missing = self._clock(), self._group.waits_for
+        now, missing = self._clock(), self._group.missing_machines
         self._show_wait(missing)
         if not missing:
             self._complete_at = now

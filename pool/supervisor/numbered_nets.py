@@ -20,7 +20,7 @@ from pool.checkpoint.state import FOLDER
 from pool.errors import CheckpointError
 from pool.export.command import export_command
 from pool.nets.numbers import join_numbers, parse_numbers
-from pool.nets.record import NETS, RECORD, Net, NetPlan, net_name, read_record, write_record
+from pool.nets.record import NETS, RECORD, NetPlan, NetState, net_file_name, read_record, write_record
 from pool.protocol.messages import NetNumbers, NetsStatus, RunReport
 from pool.run_folder import files
 from pool.run_folder.access import make_folder
@@ -92,7 +92,7 @@ class NumberedNets:
         """Returns which nets are finished, for the coordinator."""
         if self._is_stopped or not self._train.export_every:
             return NetsStatus((), ALL_STEPS)
-        pending = self._plan.unsettled
+        pending = self._plan.unfinished_steps
         finished_step = pending[0] - 1 if pending else max(0, self._saved)
         return NetsStatus(() if self._unconfirmed is None else (self._unconfirmed,), finished_step)
 
@@ -107,10 +107,10 @@ class NumberedNets:
             self._saved = report.checkpoint
             self._list_checkpoints()
         if self._unconfirmed is not None and report.noted >= self._unconfirmed.step:
-            self._record(self._unconfirmed.step, Net.DONE)
+            self._record(self._unconfirmed.step, NetState.DONE)
             self._unconfirmed = None
         if report.waits_for_nets:
-            self._show_wait(len(self._plan.unsettled))
+            self._show_wait(len(self._plan.unfinished_steps))
 
     def _show_wait(self, num_nets: int) -> None:
         """Tells the user, once, for how many nets the run waits at its end."""
@@ -163,11 +163,11 @@ class NumberedNets:
     def _start_export(self) -> None:
         """Starts the export of the next step's nets into a temporary folder, whose files are moved when all are
         written."""
-        if EXPORT in self._jobs or not self._plan.to_export:
+        if EXPORT in self._jobs or not self._plan.steps_to_export:
             return
-        step, weights = self._plan.to_export[0], self._train.export_weights
+        step, weights = self._plan.steps_to_export[0], self._train.export_weights
         run = self._public_path
-        temporary_folder = temporary_path(run / NETS / net_name(step, ""))
+        temporary_folder = temporary_path(run / NETS / net_file_name(step, ""))
         commands = []
         try:
             make_folder(self._folder.inside / NETS)
@@ -175,7 +175,7 @@ class NumberedNets:
             (self._folder.inside / NETS / temporary_folder.name).mkdir(0o700)
             checkpoint = step_path(run / FOLDER, step)
             for member in self._members:
-                path = temporary_folder / net_name(step, self._suffix, member)
+                path = temporary_folder / net_file_name(step, self._suffix, member)
                 commands.append(export_command(checkpoint, path, self._task, weights, member))
         except OSError as error:
             self._give_up(step, str(error), has_room=False)
@@ -186,11 +186,11 @@ class NumberedNets:
 
     def _start_trial(self) -> None:
         """Starts the user's command with the nets of the next step whose nets are exported."""
-        step = self._plan.next_trial
+        step = self._plan.next_step_to_try
         if ON_EXPORT in self._jobs or self._unconfirmed is not None or step is None:
             return
         nets = self._public_path / NETS
-        paths = [nets / net_name(step, self._suffix, member) for member in self._members]
+        paths = [nets / net_file_name(step, self._suffix, member) for member in self._members]
         commands = [_fill_placeholders(self._train.on_export, step, path) for path in paths]
         self._run_next(_Job(ON_EXPORT, step, commands, nets))
 
@@ -234,7 +234,7 @@ class NumberedNets:
         try:
             if failed is None:
                 files.publish(temporary_folder)
-                self._record(job.step, Net.WRITTEN)
+                self._record(job.step, NetState.WRITTEN)
             else:
                 reason = failed.last_error.removeprefix("pool: ").replace(f"{temporary_folder.name}/", "")
                 has_room_now = failed.exit_code != EXIT_RESOURCES and has_room(self._folder.inside)
@@ -260,7 +260,7 @@ class NumberedNets:
         if any(numbers):
             self._unconfirmed = join_numbers(job.step, numbers)
         else:
-            self._record(job.step, Net.DONE)
+            self._record(job.step, NetState.DONE)
 
     def _give_up(self, step: int, reason: str, *, has_room: bool) -> None:
         """Goes on without the nets of a step. If the disk has no room, a resumed run exports them. `reason`: for the
@@ -268,13 +268,13 @@ class NumberedNets:
         line = f"nets of step {step} are not written: {reason}"
         if has_room:
             self._print_line(f"{line}; training goes on")
-            self._record(step, Net.NOT_WRITTEN)
+            self._record(step, NetState.NOT_WRITTEN)
         else:
             self._print_line(f"{line}; training goes on, and a resumed run tries again: make room")
             self._plan.postponed.add(step)
 
-    def _record(self, step: int, net: Net) -> None:
-        self._plan.states[step] = net
+    def _record(self, step: int, state: NetState) -> None:
+        self._plan.states[step] = state
         self._write_record()
 
     def _write_record(self) -> None:

@@ -30,7 +30,7 @@ from pool.protocol.messages import (
     Roster,
     RosterEntry,
     RunReport,
-    SkippedData,
+    SkippedDataReport,
     UntrainedFeatures,
 )
 from pool.protocol.resend import RESEND_MS, RESEND_SECONDS, ResendTimer
@@ -119,7 +119,7 @@ class Supervisor:
         self._nets = NumberedNets(run, folder, self._poller, progress.say)
         self._machines: MachineWatch | None = None
         if group is not None:
-            group.watch(self._poller)
+            group.register(self._poller)
             self._machines = MachineWatch(group, pool.machine_timeout, progress.say)
         self._listeners: list[Listener] = [
             listener for listener in (self._nets, self._machines) if listener is not None
@@ -268,7 +268,7 @@ class Supervisor:
                 self._send_roster()
             elif isinstance(message, Heartbeat):
                 self._processes.record_heartbeat(peer, message.still, time.monotonic())
-            elif isinstance(message, Notice | SkippedData | UntrainedFeatures):
+            elif isinstance(message, Notice | SkippedDataReport | UntrainedFeatures):
                 self._notices.show(peer, message)
             elif isinstance(message, RunReport) and peer.role == COORDINATOR:
                 self._processes.record_heartbeat(peer, 0.0, time.monotonic())
@@ -368,7 +368,7 @@ class Supervisor:
             case KillCoordinator(reason):
                 self._kill_coordinator(reason)
             case StartCoordinator():
-                self._run = replace(self._run, place=action.place)
+                self._run = replace(self._run, rank=action.rank)
                 self.last_report = None
                 successor = self._processes.schedule_restart(action.predecessor, time.monotonic(), action.reason)
                 self._prepare_restart(successor, action.step)

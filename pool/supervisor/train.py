@@ -15,9 +15,9 @@ from pool.checkpoint.state import AVERAGE, BEST, FOLDER
 from pool.config.tree import Config
 from pool.errors import ConfigError, PoolError, RunError
 from pool.exchange.exchange_choice import HOST
+from pool.machines.follower import MachineRefused, RunEnded, StartGeneration, StopGeneration
 from pool.machines.group import MachineGroup
-from pool.machines.member import Begin, Break, Over, Refused
-from pool.machines.start import lone_machine_line
+from pool.machines.start import find_lone_machine_warning
 from pool.protocol.identity import SUPERVISOR, Peer
 from pool.protocol.messages import RunReport
 from pool.run_folder.access import show_real_paths
@@ -112,7 +112,7 @@ def _supervise(run: _Run, allow_different_numerics: bool, changes: Sequence[tupl
     progress.say(f"run {folder.path}: preparing")
     if config.run.trace:
         trace.clear(folder.inside)
-    if run.group is None and (line := lone_machine_line(os.environ)):
+    if run.group is None and (line := find_lone_machine_warning(os.environ)):
         progress.say(line)
     begin = None if run.group is None else _agree(run, run.group)
     if begin is None:
@@ -123,12 +123,12 @@ def _supervise(run: _Run, allow_different_numerics: bool, changes: Sequence[tupl
         run.signals,
         allow_different_numerics=allow_different_numerics,
         changes=changes,
-        place=None if run.group is None or begin is None else run.group.of_generation(begin.generation),
+        rank=None if run.group is None or begin is None else run.group.rank_in_generation(begin.generation),
         step=None if begin is None else begin.step,
     )
     run.config = plan.config
     if run.group is not None:
-        run.group.member.knows(plan_facts(plan))
+        run.group.follower.add_facts(plan_facts(plan))
     try:
         folder.write_config(plan.config, plan.overrides)
         supervisor = Supervisor(plan, reserve_memory(plan), forkserver, folder, run.signals, progress, run.group)
@@ -151,7 +151,7 @@ def _supervise(run: _Run, allow_different_numerics: bool, changes: Sequence[tupl
         if unsaved := supervisor.describe_unsaved_steps():
             progress.say(unsaved)
         if run.group is not None and not isinstance(error, ConfigError):  # else this machine alone can't take part
-            run.group.ends(str(_refusal(error, folder)))
+            run.group.report_end(str(_refusal(error, folder)))
         raise
     finally:
         supervisor.end_all()
@@ -172,7 +172,7 @@ def _supervise(run: _Run, allow_different_numerics: bool, changes: Sequence[tupl
     return code
 
 
-def _agree(run: _Run, group: MachineGroup) -> Begin | None:
+def _agree(run: _Run, group: MachineGroup) -> StartGeneration | None:
     """Waits until all machines have agreed on the step to begin with.
 
     Returns None if this machine has the run's last step and no other machine is running, since the others are done too.
@@ -181,21 +181,23 @@ def _agree(run: _Run, group: MachineGroup) -> Begin | None:
     run.folder.find_last_checkpoint()  # damaged ones are set aside
     steps = run.folder.checkpoint_steps()
     has_last = run.config.train.steps in steps and not run.config.train.epochs  # epochs are not converted to steps yet
-    group.member.knows(config_facts(run.config, group.place.machines))
-    group.member.can_begin(steps, copies=run.resume)
+    group.follower.add_facts(config_facts(run.config, group.rank.num_machines))
+    group.follower.report_steps(steps, copies=run.resume)
 
     def given_up() -> bool:
         run.signals.drain()
-        return run.signals.count > 0 or (has_last and group.alone)
+        return run.signals.count > 0 or (has_last and group.is_alone)
 
     timeout = run.config.pool.machine_timeout
-    match group.wait_for_step(lambda: run.folder.inside / FOLDER, given_up, run.progress.say, timeout):
-        case Begin() as begin:
-            run.progress.say(f"machine {group.place.machine} of {group.place.machines}: begins with step {begin.step}")
+    match group.wait_for_decision(lambda: run.folder.inside / FOLDER, given_up, run.progress.say, timeout):
+        case StartGeneration() as begin:
+            run.progress.say(
+                f"machine {group.rank.machine} of {group.rank.num_machines}: begins with step {begin.step}"
+            )
             return begin
-        case Refused(why):
+        case MachineRefused(why):
             raise ConfigError(why)
-        case Over(why) | Break(why):
+        case RunEnded(why) | StopGeneration(why):
             raise RunError(why or "the run is over on the other machines", EXIT_CRASH_LOOP)
         case None if run.signals.count == 0:
             last = f"step {run.config.train.steps}, the last, is in a checkpoint here"

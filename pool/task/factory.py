@@ -15,7 +15,7 @@ from loader.plugins.interface import find_interface_problem
 from loader.stream.schema import BatchSchema
 from pool.errors import ConfigError
 from pool.metrics.metric import Metric
-from pool.nn.generators import seed_all
+from pool.nn.generators import seed_generators
 from pool.task.registry import load_task_module
 from pool.task.start import task_model_section
 from pool.task.task import MeasuredTask, Task
@@ -59,7 +59,7 @@ def make_task(name: str, model: Any, loss: Any, seed: int = 0) -> Task:
     first, as the task may draw numbers when it is made. Raises ConfigError if the result is no task, and whatever the
     task's own code raises."""
     module = load_task_module(name)
-    seed_all(seed)
+    seed_generators(seed)
     task = module.create_task(task_model_section(model), loss)
     if problem := find_interface_problem(task, Task, "a task"):
         raise ConfigError(f"task: {name}: {problem}")
@@ -71,7 +71,7 @@ def make_task(name: str, model: Any, loss: Any, seed: int = 0) -> Task:
 def build_model(task: Task, seed: int, *, on_meta: bool = False) -> nn.Module:
     """Returns a new model of the task. The same seed gives the same model in each call. With `on_meta` its tensors are
     on torch's meta device and have no numbers. Raises whatever the task's own code raises."""
-    seed_all(seed)
+    seed_generators(seed)
     with torch.device("meta") if on_meta else nullcontext():
         return task.build_model()
 

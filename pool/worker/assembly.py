@@ -21,7 +21,7 @@ from pool.device.precision import apply_arithmetic
 from pool.device.shared_memory import get_shared_memory
 from pool.device.startup import hide_other_devices, naming_lost_devices, open_device
 from pool.device.timeline import NoTimeline, Timeline, open_timeline
-from pool.ensemble.factory import make_members
+from pool.ensemble.factory import build_members
 from pool.ensemble.member import Member
 from pool.exchange.device.memory_exporter import import_memory
 from pool.exchange.device.store import ExportedMemory, split_memory
@@ -101,7 +101,7 @@ def _open_device(start: WorkerStart) -> Device:
 
 def _make_members(start: WorkerStart) -> list[Member]:
     """Makes the networks that the worker computes. Raises RunError if they are not those that the run began with."""
-    members = list(make_members(start.nets, start.layout.plans, on_meta=start.on_meta))
+    members = list(build_members(start.nets, start.layout.plans, on_meta=start.on_meta))
     numerics.check_members(start.fingerprint, start.peer, members, start.dense_products)
     return members
 

@@ -23,16 +23,16 @@ from pool.device.names import Device
 from pool.device.precision import DenseProducts, autocast_forward
 from pool.device.timeline import COMPUTES, NoTimeline, Timeline
 from pool.ensemble.bindings import Bindings
-from pool.ensemble.execution import Execution, OneByOne
-from pool.ensemble.execution_choice import choose
-from pool.ensemble.factory import joined_model
+from pool.ensemble.execution import Execution, SequentialMembers
+from pool.ensemble.execution_choice import choose_execution
+from pool.ensemble.factory import join_models
 from pool.ensemble.member import Member
 from pool.exchange.interface import GroupBatch, WorkerExchange
 from pool.exchange.layout import Layout
 from pool.exchange.tensors import untrained_tensors
 from pool.metrics.layout import Measured, is_measured
 from pool.nn.batch import TensorBatch
-from pool.nn.generators import seed_for
+from pool.nn.generators import seed_for_purpose
 from pool.nn.sparse_linear import SparseLinear
 from pool.protocol.messages import Assignment, Outcome
 from pool.task.attributes import move_to_device
@@ -93,14 +93,14 @@ class Computer:
         self._dense_products = dense_products
         self._metrics = metrics
         self._members = tuple(make_members())
-        self._model = joined_model([member.model for member in self._members])
+        self._model = join_models([member.model for member in self._members])
         self._exchange = make_exchange(self._model, self._device)
         for member in self._members:
             move_to_device(member.attributes, self._device)
-        self._execution: Execution = OneByOne(self._members, self._device)
+        self._execution: Execution = SequentialMembers(self._members, self._device)
         self.execution_line = ""  # for the user: how several members are computed, and the reason
         if len(self._members) > 1:
-            self._execution, self.execution_line = choose(self._members, self._schema, self._execution)
+            self._execution, self.execution_line = choose_execution(self._members, self._schema, self._execution)
             log.info(self.execution_line)
         self._writer = GradientWriter(self._model, layout.plans, self._exchange)
         self._bindings = [Bindings(member.model, member.attributes) for member in self._members]
@@ -290,7 +290,7 @@ class Computer:
     ) -> Tensor:
         """Returns one member's loss in a batch, without backward, and fills the arrays for its metrics if it has any.
         Random numbers depend on the member's seed and the batch alone."""
-        seed_for(member.seed, f"validation {batch.number}", self._device)
+        seed_for_purpose(member.seed, f"validation {batch.number}", self._device)
         return member.measure(batch, progress, arrays) if arrays else member.loss(batch, progress, backward=False)
 
     def _restore_tensors(self, method: str) -> None:
@@ -301,7 +301,7 @@ class Computer:
         restored.
         """
         for member, bindings, buffers in zip(self._members, self._bindings, self._buffers, strict=True):
-            problem = bindings.settle(buffers)
+            problem = bindings.restore_tensors(buffers)
             if problem:
                 raise PluginError(f"{method} {problem} ({definition_location(getattr(member.task, method))})")
 

@@ -195,7 +195,7 @@ class GradientWriter:
 
     # --- called by the backward of a table layer (`SparseLinear`), see TableSink and RowsSink there ---
 
-    def begin(self, weight: torch.Tensor) -> tuple[torch.Tensor, Sequence[int]]:
+    def start_gradient(self, weight: torch.Tensor) -> tuple[torch.Tensor, Sequence[int]]:
         """Returns the memory to which a layer writes its table's gradient, and the rows at which the table's buckets
         end. Raises PluginError if the table got a gradient before in this batch."""
         index = self._find_table(weight)
@@ -203,7 +203,7 @@ class GradientWriter:
         borders = [weight.shape[0] if rows is None else rows[1] for rows in rows_of_buckets]
         return self._exchange.gradient_memory(index), borders
 
-    def take(self, weight: torch.Tensor, rows: torch.Tensor) -> None:
+    def accept_rows(self, weight: torch.Tensor, rows: torch.Tensor) -> None:
         """Writes the touched rows of a table's gradient. Raises PluginError if the table got a gradient before in this
         batch."""
         index = self._find_table(weight)
@@ -211,7 +211,7 @@ class GradientWriter:
         for bucket in self._buckets_of[index]:
             self._complete_shard(index, bucket)
 
-    def written(self, weight: torch.Tensor, rows: int) -> None:
+    def report_written(self, weight: torch.Tensor, rows: int) -> None:
         """Completes the table's buckets up to row `rows` of its gradient, below which all touched rows are written."""
         index = self._index[weight]
         for b in self._buckets_of[index]:
@@ -221,7 +221,7 @@ class GradientWriter:
                 self._exchange.mark_written(index, bucket)
                 self._complete_shard(index, b)
 
-    def done(self, weight: torch.Tensor, finite: torch.Tensor | bool) -> None:
+    def finish_gradient(self, weight: torch.Tensor, finite: torch.Tensor | bool) -> None:
         """Records whether a table's gradient, all of which is written, is finite. On a GPU `finite` is a tensor that is
         known later."""
         self._add_check(self._index[weight], finite)

@@ -17,7 +17,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from pool.machines.chair import PATIENCE
+from pool.machines.leader import SILENCE_TIMEOUT
 from pool.protocol.identity import COORDINATOR, FEEDER, WORKER
 from tests.chaos.oracle import SETTINGS
 from tests.support.machines import Machine, machines_of
@@ -92,7 +92,7 @@ class Killer:
         everybody = [machine.process.pid, *roles(machine.process.pid)]
         for pid in everybody:
             _signal(pid, signal.SIGSTOP)
-        time.sleep(self._draw.uniform(0.1, 1.3) * PATIENCE)
+        time.sleep(self._draw.uniform(0.1, 1.3) * SILENCE_TIMEOUT)
         for pid in everybody[::-1]:
             _signal(pid, signal.SIGCONT)
         return True

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 SIMULATION = ("tests.pool.simulation", "--seeds", "4000", "--failures", "1", "--processes", "1")
 MACHINES = ("tests.pool.simulation", "--first", "1000000", "--seeds", "400", "--failures", "1", "--processes", "1")
-CHAIR = ("pytest", "-q", "-x", "tests/pool/machines/test_chair.py")
+LEADER = ("pytest", "-q", "-x", "tests/pool/machines/test_leader.py")
 BOOKS = ("pytest", "-q", "-x", "tests/pool/coordinator/test_scheduler.py")
 MEMBERS = ("pytest", "-q", "-x", "tests/pool/coordinator/test_members.py")
 STANDSTILL = ("pytest", "-q", "-x", "-m", "chaos", "tests/chaos/test_crash_points.py", "-k", "still_being_written")
@@ -119,7 +119,7 @@ MUTANTS = (
     Mutant(
         "begins with a step that one lacks",
         "a generation begins with the newest step that any machine has",
-        "pool/machines/chair.py",
+        "pool/machines/leader.py",
         "        common = set.intersection(*(set(report.steps) for report in reports.values()))\n",
         "        common = set.union(*(set(report.steps) for report in reports.values()))\n",
         MACHINES,
@@ -127,26 +127,26 @@ MUTANTS = (
     Mutant(
         "a new life passes for the old one",
         "a supervisor that has begun anew is taken for the one that it follows",
-        "pool/machines/chair.py",
+        "pool/machines/leader.py",
         "            if report.life != self._lives[machine]:\n",
         "            if machine not in self._lives:\n",
-        CHAIR,
+        LEADER,
     ),
     Mutant(
         "orders of the dead",
         "a supervisor follows orders that were for its predecessor",
-        "pool/machines/member.py",
+        "pool/machines/follower.py",
         "        if orders.life != self.report.life:  # orders for a dead supervisor, this one's predecessor\n",
         "        if not orders.life:\n",
-        CHAIR,
+        LEADER,
     ),
     Mutant(
         "finished for good",
         "a machine that has finished does not begin anew for one that has not",
-        "pool/machines/chair.py",
+        "pool/machines/leader.py",
         "            if report.lost >= self._generation:\n",
-        "            if report.lost >= self._generation and not self._known[0].report.finished:\n",
-        CHAIR,
+        "            if report.lost >= self._generation and not self._received[0].report.finished:\n",
+        LEADER,
     ),
     Mutant(
         "kept too short",
@@ -372,7 +372,7 @@ MUTANTS = (
         "memory of a sum used twice",
         "a second part of the sum is written over the first",
         "pool/coordinator/update/parameter_part.py",
-        "next(n for n in range(len(taken) + 1) if n not in taken)",
+        "_first_free(used)",
         "0",
         SUM_ORDER,
     ),
@@ -795,7 +795,7 @@ MUTANTS = (
         "rows of a task forgotten",
         "of a version that the task has changed, only the rows that the optimizer wrote are in the next but one",
         "pool/coordinator/update/unchanged_rows.py",
-        "        self._changed = None\n        self._changes.mark_range",
+        "        self._different_rows = None\n        self._changes.mark_range",
         "        self._changes.mark_range",
         UNCHANGED_ROWS,
     ),
@@ -803,7 +803,7 @@ MUTANTS = (
         "copied ahead once and for all",
         "an optimizer of torch steps from the version before the newest",
         "pool/coordinator/update/unchanged_rows.py",
-        "            self._memory.copy_unchanged(version)\n        self._equal = False\n",
+        "            self._memory.copy_unchanged(version)\n        self._is_copied = False\n",
         "            self._memory.copy_unchanged(version)\n",
         UNCHANGED_ROWS,
     ),
@@ -812,7 +812,7 @@ MUTANTS = (
         "added twice",
         "a version is added to the average each time that something follows from it",
         "pool/coordinator/models.py",
-        "        if self._averaged == self.version:\n            return\n",
+        "        if self._averaged_version == self.version:\n            return\n",
         "",
         AVERAGES,
     ),
@@ -828,8 +828,8 @@ MUTANTS = (
         "other versions added",
         "the average has the versions after those that are due",
         "pool/coordinator/update/weight_average.py",
-        "if not self._config.adds(version):",
-        "if not self._config.adds(version - 1):",
+        "if not self._config.includes(version):",
+        "if not self._config.includes(version - 1):",
         AVERAGES,
     ),
     Mutant(
@@ -868,8 +868,8 @@ MUTANTS = (
         "command forgotten",
         "a net whose command was running when the supervisor died counts as tried",
         "pool/nets/record.py",
-        "if self.has_command and net is Net.WRITTEN)",
-        "if self.has_command and net is None)",
+        "if state is NetState.WRITTEN]",
+        "if state is None]",
         NETS,
     ),
     # --- devices ---

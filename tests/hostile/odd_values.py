@@ -22,7 +22,7 @@ from typing import Any, Literal, get_args, get_origin
 from loader.files.identity import identify
 from loader.section import union_types
 from loader.stream.mixture_files import apply_entry_settings, find_entry_files
-from pool.config.key_path import dotted, is_untyped, walk
+from pool.config.key_path import format_key, is_untyped, walk_fields
 from pool.config.load import load_config
 from pool.config.tree import Config, config_class
 from pool.errors import ConfigError
@@ -151,7 +151,7 @@ DEADLY = ("testing.", "model.deadly_batch")  # kill processes, as they are told 
 
 def drawn(rng: random.Random, task: str, source: str) -> dict[str, Any]:
     """One to three keys with odd values; most of them of the right type, or little would come further."""
-    keys = [(key, field) for key, field in walk(config_class(task, source)) if not key.startswith(DEADLY)]
+    keys = [(key, field) for key, field in walk_fields(config_class(task, source)) if not key.startswith(DEADLY)]
     values: dict[str, Any] = {}
     for key, field in rng.sample(keys, rng.randrange(1, 4)):
         name = f"{key}.{rng.choice(ARGUMENTS[:7])}" if is_untyped(field) and rng.random() < 0.5 else key
@@ -290,7 +290,7 @@ def _inside(key: str, values: Mapping[str, Any]) -> bool:
 
 def _quoted(key: str) -> str:
     section, args, name = key.partition(".args.")
-    return f"{section}.args.{dotted([name])}" if args else key
+    return f"{section}.args.{format_key([name])}" if args else key
 
 
 ATTACKS = (values_in_the_file, values_by_set, device_options, bytes_of_an_argument)

@@ -19,7 +19,7 @@ STEPS = 20
 
 def changes(name: str, tmp_path: Path) -> list[str]:
     """The smallest changes with which a config runs here and now: the sample, few steps, one worker."""
-    tree: dict[str, Any] = tomllib.loads(bundle.text(name))
+    tree: dict[str, Any] = tomllib.loads(bundle.read_text(name))
     sets = [f"run.dir={tmp_path / 'runs'}", 'pool.devices=["fake:0"]', "data.batch_size=256", "data.threads=1"]
     if tree["task"] != "clicks":
         sets += [f'data.train=["{SAMPLE / "train.binpack"}"]', "train.batches_per_step=1"]
@@ -45,10 +45,10 @@ def shortened(text: str) -> str:
     return toml(tree)
 
 
-@pytest.mark.parametrize("name", bundle.names())
+@pytest.mark.parametrize("name", bundle.list_names())
 def test_it_passes_the_check_and_trains(name: str, tmp_path: Path) -> None:
     config = tmp_path / f"{name}.toml"
-    text = bundle.text(name)
+    text = bundle.read_text(name)
     config.write_text(shortened(text) if is_recipe(tomllib.loads(text)) else text)
     options = [word for change in changes(name, tmp_path) for word in ("--set", change)]
     for command in ("check", "recipe" if is_recipe(tomllib.loads(text)) else "train"):

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from loader.exit_codes import EXIT_DATA, EXIT_USAGE
-from pool.config.schedule import MOST_STEPS
+from pool.config.schedule import MAX_STEPS
 from tests.support.paths import ROOT
 from tests.support.runs import TOY, command, steps_done
 from tests.support.tools import need_program
@@ -87,7 +87,7 @@ def test_what_would_fail_again_is_not_started_again(
 
 
 def test_sigterm_ends_the_run_with_a_checkpoint_and_the_script_with_it(tmp_path: Path) -> None:
-    process = supervise(tmp_path / "run", {**QUICK, "train.steps": MOST_STEPS})
+    process = supervise(tmp_path / "run", {**QUICK, "train.steps": MAX_STEPS})
     wait_for(lambda: steps_done(tmp_path / "run") >= 2, "two steps")
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate(timeout=60)

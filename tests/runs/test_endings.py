@@ -17,7 +17,7 @@ import pytest
 
 from loader.exit_codes import EXIT_UNAVAILABLE
 from pool.config.load import parse_config
-from pool.config.schedule import MOST_STEPS
+from pool.config.schedule import MAX_STEPS
 from pool.supervisor.outcome import collect_outcome, run_end_program
 from pool.supervisor.resources.run_folder import RunFolder
 from pool.supervisor.resources.signals import StopSignals
@@ -105,20 +105,20 @@ def test_ctrl_c_writes_a_checkpoint_and_a_resumed_run_ends_with_the_same_bits(
 
 
 def test_the_longest_run_reports_and_ends_by_signal(tmp_path: Path) -> None:
-    longest = {**TOY, "train.steps": MOST_STEPS}
+    longest = {**TOY, "train.steps": MAX_STEPS}
     with started(tmp_path / "run", longest) as process:
         wait_for(lambda: steps_done(tmp_path / "run") >= 5, "five steps")
         process.send_signal(signal.SIGTERM)
         ended = finish(process, tmp_path / "run")
     assert ended.code == 143, ended.err
     assert ended.err == ""
-    assert f"/{MOST_STEPS}  " in ended.out
+    assert f"/{MAX_STEPS}  " in ended.out
     assert (tmp_path / "run/checkpoints/last/state.json").exists()
 
 
 @pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGXCPU], ids=lambda number: number.name)
 def test_a_batch_system_signals_all_processes_and_one_answers(number: signal.Signals, tmp_path: Path) -> None:
-    with started(tmp_path / "run", {**TOY, "train.steps": MOST_STEPS}) as process:
+    with started(tmp_path / "run", {**TOY, "train.steps": MAX_STEPS}) as process:
         wait_for(lambda: steps_done(tmp_path / "run") >= 5, "five steps")
         for pid in [*pids_of(tmp_path / "run"), process.pid]:
             os.kill(pid, number)
@@ -243,7 +243,7 @@ def without_room(dir: Path, settings: dict[str, object]) -> Iterator[tuple[subpr
 def test_the_last_checkpoint_waits_until_it_can_be_written(repaired: bool, stopped: bool, tmp_path: Path) -> None:
     """Also where a signal has come: what the run has in memory is nowhere else."""
     dir = tmp_path / "run"
-    with without_room(dir, {"train.steps": MOST_STEPS if stopped else 12}) as (process, in_the_way):
+    with without_room(dir, {"train.steps": MAX_STEPS if stopped else 12}) as (process, in_the_way):
         if stopped:
             process.send_signal(signal.SIGTERM)
         waits = until(process, "can't be written")
@@ -267,7 +267,7 @@ def test_the_outcome_is_told_to_the_users_program(how: str, tmp_path: Path) -> N
     told = tmp_path / "told"
     settings = {**TOY, "train.steps": 4, "train.on_end": [sys.executable, "-c", WRITE, str(told)]}
     if how == "stopped":
-        settings |= {"train.steps": MOST_STEPS}
+        settings |= {"train.steps": MAX_STEPS}
     if how == "failed":
         settings |= {"data.validation": [str(tmp_path / "*.binpack")]}
     if how == "stopped":
@@ -324,7 +324,7 @@ def test_others_read_a_run_as_far_as_the_umask_lets_them_and_write_nothing(umask
 
 def test_when_the_supervisor_is_killed_everybody_is_gone(tmp_path: Path) -> None:
     """I6: nothing is left that would have to be cleaned up."""
-    with started(tmp_path / "run", {**SLOW, "train.steps": MOST_STEPS}) as process:
+    with started(tmp_path / "run", {**SLOW, "train.steps": MAX_STEPS}) as process:
         wait_for(lambda: steps_done(tmp_path / "run") >= 2, "two steps")
         pids = list(children(process.pid))
         assert len(pids) == 5

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from pool.analysis.records import read_run
-from pool.analysis.table import status_data
+from pool.analysis.table import summarize_status
 from pool.supervisor.resources.signals import ONE_SECONDS
 from tests.support.paths import ROOT
 from tests.support.runs import TOY, Ended, command, pids_of, run_well, steps_done
@@ -89,7 +89,7 @@ def test_a_disk_that_is_freed_costs_nothing(disk: Path, tmp_path: Path) -> None:
     process = start(disk, SETTINGS)
     ballast = fill(disk)
     wait_for_line(process, "the run keeps it in memory and tries again")
-    found = status_data(read_run(disk / "run"))
+    found = summarize_status(read_run(disk / "run"))
     assert (found["state"], found["disk_full"], found["eta_seconds"]) == ("running", True, None)
     for name in ("metrics.jsonl", "history.jsonl"):
         for path in disk.glob(f"run/**/{name}"):
@@ -101,7 +101,7 @@ def test_a_disk_that_is_freed_costs_nothing(disk: Path, tmp_path: Path) -> None:
     assert ended.digest() == expected.digest()
     steps = [line["step"] for line in whole_lines(disk / "run/metrics.jsonl")]
     assert steps == list(range(1, SETTINGS["train.steps"] + 1))
-    found = status_data(read_run(disk / "run"))
+    found = summarize_status(read_run(disk / "run"))
     assert (found["state"], found["step"], found["exit_code"]) == ("finished", SETTINGS["train.steps"], 0)
 
 
@@ -122,6 +122,6 @@ def test_a_disk_that_stays_full_leaves_whole_files_and_a_run_that_can_be_stopped
     assert process.returncode == 128 + signal.SIGTERM, out + err
     assert missing > 0
     assert "metrics.jsonl lacks the newest lines: there was no room for them" in out
-    found = status_data(read_run(disk / "run"))
+    found = summarize_status(read_run(disk / "run"))
     assert (found["state"], found["step"], found["exit_code"]) == ("stopped", len(lines), 128 + signal.SIGTERM)
     wait_for(lambda: not pids_of(disk / "run"), "processes gone", 10)

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pool.nets.record import Net, read_record
+from pool.nets.record import NetState, read_record
 from pool.supervisor.resources.logs import KEPT
 from tests.support.paths import ROOT
 from tests.support.runs import TOY, command, run_well
@@ -42,7 +42,7 @@ def test_each_net_is_exported_and_tried_whatever_dies(tmp_path: Path) -> None:
     assert [call[0] for call in calls(tmp_path / "try")] == names
     assert all(call[2] == "True" for call in calls(tmp_path / "try"))
     assert sorted(path.name for path in (ended.dir / "nets").iterdir()) == ["record.jsonl", *names]
-    assert read_record(ended.dir) == dict.fromkeys((4, 8), Net.DONE)
+    assert read_record(ended.dir) == dict.fromkeys((4, 8), NetState.DONE)
     found = [entry for entry in ended.metrics() if "net_elo" in entry]
     assert [(e["step"], e["net_elo"], e["net_games"]) for e in found] == [(4, 0.4, 2.0), (8, 0.8, 2.0)]
     assert found[0]["members"]["net_elo"] == [0.4, 0.4]
@@ -62,7 +62,7 @@ def test_a_command_ends_with_the_run_and_is_run_again_by_the_next(tmp_path: Path
         wait_for(lambda: len(calls(folder)) == 1, "the command waits")
         killed.kill()
     wait_for(lambda: not Path("/proc", calls(folder)[-1][1]).exists(), "the command's end")
-    assert read_record(tmp_path / "run")[4] is Net.WRITTEN
+    assert read_record(tmp_path / "run")[4] is NetState.WRITTEN
     with started("--resume") as stopped:
         assert stopped.stdout is not None
         wait_for(lambda: len(calls(folder)) == 2, "the command waits again")
@@ -82,7 +82,7 @@ def test_a_command_that_says_much_and_fails_is_told_in_a_line_and_training_goes_
     ended = run_well(tmp_path / "run", {**settings, "train.average.kind": "ema", "train.average.start": 5})
     for step in (2, 4):
         assert f"train.on_export with the net of step {step}: exit code 1: no engine; training goes on\n" in ended.out
-    assert read_record(ended.dir) == {2: Net.DONE, 4: Net.DONE}
+    assert read_record(ended.dir) == {2: NetState.DONE, 4: NetState.DONE}
     assert (ended.dir / "logs/on_export.log").read_text() == "no engine\n" * 2
     assert 0 < (ended.dir / "logs/on_export.out.log").stat().st_size <= 2 * KEPT
     assert "train.average.start is 5 and train.steps 4: there will be no averaged weights\n" in ended.out

@@ -24,7 +24,7 @@ def scheduled(schedule: str | None, arguments: dict[str, Any]) -> BucketOptimize
         PLAN,
         [_parameter()],
         _SGD,
-        ScheduleConfig(name=name, args=arguments).of_run(1000),
+        ScheduleConfig(name=name, args=arguments).resolve(1000),
     )
 
 
@@ -32,7 +32,7 @@ def in_parts(*parts: dict[str, Any]) -> BucketOptimizers:
     """A schedule made of parts, each with the name of a class of torch, or None."""
     named = [{**part, "name": part["name"] and f"torch.optim.lr_scheduler.{part['name']}"} for part in parts]
     schedule = parse_config({"task": "tests.support.toy", "schedule": {"parts": named}}, "test").schedule
-    return BucketOptimizers(PLAN, [_parameter()], _SGD, schedule.of_run(1000))
+    return BucketOptimizers(PLAN, [_parameter()], _SGD, schedule.resolve(1000))
 
 
 def _parameter() -> nn.Parameter:

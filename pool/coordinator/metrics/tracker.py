@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pool.config.load import recorded_tree
+from pool.config.load import read_recorded_settings
 from pool.coordinator.metrics.newest import NewestNumbers
 from pool.run_folder import files
 
@@ -108,7 +108,7 @@ class Tracker:
         """Begins the tracker's run, and returns it. A resumed run of ours goes on with the run that the tracker has
         under its old identity."""
         tracker = importlib.import_module(self._package)
-        config = recorded_tree(self._folder)
+        config = read_recorded_settings(self._folder)
         own = config["telemetry"]
         folder = self._folder.resolve()  # other processes can't follow our descriptor
         wanted = {

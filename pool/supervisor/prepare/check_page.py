@@ -7,7 +7,7 @@ from math import prod
 
 from loader.files.identity import DataFile
 from loader.stream.data_facts import format_facts
-from pool.machines.traffic import step_traffic
+from pool.machines.traffic import compute_step_traffic
 from pool.supervisor.prepare.data_size import data_facts, describe_mixture, estimate_samples, file_lines, unit_warning
 from pool.supervisor.prepare.disk_plan import DiskPlan
 from pool.supervisor.prepare.gpu_page import gpu_lines
@@ -99,7 +99,7 @@ def _machines(run: RunPlan, machines: int) -> Iterator[tuple[str, str]]:
     if machines == 1:
         return
     groups = run.groups
-    traffic = step_traffic(run.planned.plan, groups, machines)
+    traffic = compute_step_traffic(run.planned.plan, groups, machines)
     shares = [len(groups.share(machine, machines)) for machine in range(machines)]
     yield "machines", f"{machines}; groups of a step on each: {', '.join(map(str, shares))}"
     rates = ", ".join(f"{1000 * traffic.seconds(rate):,.0f} ms at {rate} Gbit/s" for rate in _RATES)

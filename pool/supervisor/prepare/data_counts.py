@@ -6,7 +6,7 @@ from loader.errors import DataError
 from loader.exit_codes import EXIT_DATA
 from loader.plugins.error_text import format_error_with_location
 from loader.stream.data import Data
-from pool.config.schedule import MOST_STEPS
+from pool.config.schedule import MAX_STEPS
 from pool.config.tree import Config
 from pool.errors import ConfigError, RunError
 from pool.supervisor.resources.signals import StopSignals
@@ -30,9 +30,9 @@ def epochs_to_steps(config: Config, data: Data, signals: StopSignals | None) -> 
     size = config.data.batch_size
     samples_per_epoch = samples // size * size if config.data.tail == "drop" else samples
     steps = -(-epochs * samples_per_epoch // (size * per_step))  # rounded up, so that all samples are used
-    if not 0 < steps <= MOST_STEPS:
+    if not 0 < steps <= MAX_STEPS:
         raise ConfigError(
-            f"train.epochs: {epochs:,} of {samples:,} samples are {steps:,} steps; 1 to {MOST_STEPS:,} are allowed"
+            f"train.epochs: {epochs:,} of {samples:,} samples are {steps:,} steps; 1 to {MAX_STEPS:,} are allowed"
         )
     train = config.train.model_copy(update={"steps": steps, "epochs": 0})
     line = f"train.epochs: {epochs:,} of {samples:,} samples are {steps:,} steps of {per_step} x {size:,}"
@@ -45,7 +45,7 @@ def validation_samples(config: Config, data: Data, signals: StopSignals | None) 
     Returns None if validations use a number of batches, or if there are no validations. `data`: the validation data.
     Raises ConfigError and RunError as `epochs_to_steps`.
     """
-    if config.train.validation_batches != "all" or not config.validates:
+    if config.train.validation_batches != "all" or not config.has_validations:
         return None
     return _count_samples(data, "train.validation_batches", signals)
 

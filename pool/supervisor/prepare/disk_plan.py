@@ -57,7 +57,7 @@ def _count_additional(run: RunPlan, num_existing: int) -> int:
     """Returns how many checkpoints there may be at a time besides the existing ones, with the one that is being
     written."""
     train = run.config.train
-    num_best = 1 if run.config.validates else 0
+    num_best = 1 if run.config.has_validations else 0
     num_kept = train.keep_checkpoints + num_best
     if train.keep_every:
         num_kept += train.steps // train.keep_every

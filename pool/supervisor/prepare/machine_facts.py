@@ -10,7 +10,7 @@ from importlib.metadata import version
 from loader.files.fingerprint import content_sample
 from loader.files.identity import DataFile
 from loader.section import Effect
-from pool.config.key_path import walk
+from pool.config.key_path import walk_fields
 from pool.config.tree import Config
 from pool.protocol.messages import Fact
 from pool.run_folder.strict_json import value_at
@@ -25,7 +25,7 @@ def config_facts(config: Config, machines: int) -> list[Fact]:
     """Returns the facts of the config: version of sparsepool, number of machines, and all settings that change
     results."""
     settings = config.model_dump(mode="json")
-    keys = [key for key, field in walk(type(config)) if Effect.of(field) not in _NOT_THE_SAME]
+    keys = [key for key, field in walk_fields(type(config)) if Effect.of(field) not in _NOT_THE_SAME]
     facts = [Fact("sparsepool", version("sparsepool")), Fact("--machines", str(machines))]
     return facts + [Fact(key, _shown(value_at(settings, key))) for key in keys]
 

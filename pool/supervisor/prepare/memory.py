@@ -134,9 +134,9 @@ def max_gradient_sums(run: RunPlan) -> int:
     More than one is possible only where a worker has fewer gradient slots than a step has groups, so that parts of the
     step may have to be reduced early (I2), or where several machines compute the run.
     """
-    place, groups = run.place, run.groups
-    if place is not None:  # a share of a step consists of whole nodes of the tree, at its end too
-        return max_nodes_anywhere(len(groups.share(place.machine, place.machines)))
+    rank, groups = run.rank, run.groups
+    if rank is not None:  # a share of a step consists of whole nodes of the tree, at its end too
+        return max_nodes_anywhere(len(groups.share(rank.machine, rank.num_machines)))
     if run.config.pool.gradient_slots < groups.groups_per_step:
         return max_nodes(groups.groups_per_step)
     return 1

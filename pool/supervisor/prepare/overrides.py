@@ -9,8 +9,8 @@ from typing import Any
 
 from pool.checkpoint.overrides import Override, allowed, to_apply
 from pool.checkpoint.state import SavedState
-from pool.config.changes import toml_value
-from pool.config.values import unfit
+from pool.config.changes import parse_toml_value
+from pool.config.values import find_unstorable
 from pool.errors import ConfigError
 from pool.supervisor.resources.run_folder import RunFolder
 
@@ -21,10 +21,10 @@ def parse_override(text: str) -> tuple[str, Any]:
     try:
         if not equals or not key.strip():
             raise ValueError
-        parsed = toml_value(value)
+        parsed = parse_toml_value(value)
     except (ValueError, RecursionError):
         raise ConfigError(f"--override {text}: expected KEY=VALUE with a value as in a config file") from None
-    if (problem := unfit({key.strip(): parsed})) is not None:
+    if (problem := find_unstorable({key.strip(): parsed})) is not None:
         raise ConfigError(f"--override {problem}")
     return key.strip(), parsed
 

@@ -13,12 +13,12 @@ from typing import Any
 
 from pool.checkpoint.overrides import Override
 from pool.checkpoint.state import SavedState
-from pool.config.member_settings import equal
+from pool.config.member_settings import group_equal_settings
 from pool.config.tree import Config
 from pool.device.names import check_devices
 from pool.errors import PoolError, ResourceError, UnavailableError
-from pool.machines.place import MachinePlace
-from pool.metrics.medians import named
+from pool.machines.rank import MachineRank
+from pool.metrics.medians import format_members
 from pool.protocol.address import new_key
 from pool.protocol.identity import COORDINATOR, Peer
 from pool.supervisor.prepare import data_files
@@ -66,12 +66,12 @@ def prepare_run(
     *,
     allow_different_numerics: bool = False,
     changes: Sequence[tuple[str, Any]] = (),
-    place: MachinePlace | None = None,
+    rank: MachineRank | None = None,
     step: int | None = None,
 ) -> tuple[RunPlan, ForkServer]:
     """Prepares a run. Returns its plan, and the fork server.
 
-    `changes`: keys and values of `--override`; `place`: this machine's rank among several, or None; `step`: on which
+    `changes`: keys and values of `--override`; `rank`: this machine's rank among several, or None; `step`: on which
     the machines have agreed to begin with, or None for the newest. Raises ConfigError, ResourceError, RunError; the
     last also for a signal to stop.
     """
@@ -95,7 +95,7 @@ def prepare_run(
     for note in filter(None, notes):
         folder.add_note(note)
     run, forkserver = _plan_run(config, files, folder.inside, folder.logs, checkpoint, signals, overrides)
-    run = replace(run, place=place)
+    run = replace(run, rank=rank)
     try:
         for note in (*files.notes, *data_files.describe_cut_files(run)):
             folder.add_note(note)
@@ -117,20 +117,20 @@ def prepare_run(
 def _plan_notes(run: RunPlan) -> Iterator[str]:
     """Yields lines for the user about what a run will do that may not be intended, and about its learning rate."""
     config = run.config
-    if config.train.validate_every and not config.validates:
+    if config.train.validate_every and not config.has_validations:
         yield "no validations: data.validation names no file"
-    is_single_machine = run.place is None
+    is_single_machine = run.rank is None
     if is_single_machine and run.idle_devices is not None:
         yield run.idle_devices
     yield from run.planned.about_devices
     yield from gpu_notes(run)
     yield f"learning rate: {'; '.join(rate_lines(run))}"
-    average_note = config.train.average.left_out(config.train.steps)
+    average_note = config.train.average.find_warning(config.train.steps)
     for note in (describe_mixture(run), warn_of_repeated_validation(run), average_note):
         if note is not None:
             yield note
-    for group in equal([member.model_dump(mode="json") for member in config.members]):
-        yield f"{named(group)} have the same settings, seed included: they are the same network"
+    for group in group_equal_settings([member.model_dump(mode="json") for member in config.members]):
+        yield f"{format_members(group)} have the same settings, seed included: they are the same network"
 
 
 def check_run(config: Config, show: Callable[[str], object], machines: int = 1, *, begins: int = 0) -> RunPlan:

@@ -18,8 +18,8 @@ from loader.stream.interface import Cursor
 from pool.checkpoint.compare_tensors import first_difference, header_specs, model_specs
 from pool.checkpoint.fingerprint import LAYOUT, NATIVE_CODE, differences, differing_keys
 from pool.checkpoint.state import STATE, WEIGHTS, OptimizerNumbers, SavedState, read_header, read_state
-from pool.config.key_path import walk
-from pool.config.member_settings import differing, flat
+from pool.config.key_path import walk_fields
+from pool.config.member_settings import find_differing_keys, flatten
 from pool.config.tree import Config
 from pool.errors import CheckpointError, ConfigError, UnavailableError
 from pool.exchange.layout import member_prefix
@@ -105,10 +105,10 @@ def changed_settings(config: Config, recorded: Mapping[str, Any]) -> str:
 
     The folder of the run does not count as a setting.
     """
-    old = dict(flat(recorded))
-    new = {key: value for key, value in flat(config.model_dump(mode="json")) if key in old}
+    old = dict(flatten(recorded))
+    new = {key: value for key, value in flatten(config.model_dump(mode="json")) if key in old}
     changes = []
-    for key in differing([old, new]):
+    for key in find_differing_keys([old, new]):
         if key in new:
             changed_key, new_value, old_value = find_changed_entry(key, new[key], old[key])
             changes.append(f"{changed_key} = {format_value(new_value)} (was {format_value(old_value)})")
@@ -118,7 +118,7 @@ def changed_settings(config: Config, recorded: Mapping[str, Any]) -> str:
 def _compare_fixed(config: Config, checkpoint: Path, saved: SavedState) -> None:
     """Compares the settings that a resumed run must not change. Raises ConfigError for the first that has changed."""
     settings, defaults = config.model_dump(mode="json"), type(config)().model_dump(mode="json")
-    for key, field in walk(type(config)):
+    for key, field in walk_fields(type(config)):
         if Effect.of(field) is not Effect.FIXED:
             continue
         now, then = value_at(settings, key), value_at(saved.config, key)
@@ -147,11 +147,11 @@ def compare_model(run: RunPlan, checkpoint: Path, saved: SavedState, *, to_start
         header = read_header(checkpoint, saved, WEIGHTS)
     except OSError as error:
         raise CheckpointError(f"{error.filename or checkpoint}: {error.strerror}") from None
-    first_prefix = member_prefix(0, len(plans))
-    is_of_one_network = not any(name.startswith(first_prefix) for name in header)
+    prefix = member_prefix(0, len(plans))
+    is_of_one_network = not any(name.startswith(prefix) for name in header)
     if to_start and is_of_one_network:
         tensors = [
-            replace(tensor, name=tensor.name.removeprefix(first_prefix))
+            replace(tensor, name=tensor.name.removeprefix(prefix))
             for tensor in (*plans[0].parameters, *plans[0].buffers)
         ]
     else:
@@ -233,7 +233,7 @@ def compare_optimizer(
     saved_numbers = _format_numbers(saved.optimizer)
     sections = ["optimizer.args", "schedule.args"]
     saved_steps = value_at(saved.config, "train.steps")
-    uses_shares = any(member.run_schedule.in_shares for member in config.members)
+    uses_shares = any(member.run_schedule.has_shares for member in config.members)
     if uses_shares and saved_steps != config.train.steps:
         sections.remove("schedule.args")  # they follow from train.steps
         folder.add_note(

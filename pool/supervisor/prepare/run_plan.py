@@ -17,7 +17,7 @@ from pool.config.tree import Config
 from pool.device.names import describe_idle_devices, parse_device
 from pool.exchange.groups import Groups
 from pool.exchange.layout import Layout
-from pool.machines.place import MachinePlace
+from pool.machines.rank import MachineRank
 from pool.metrics.validation_pass import ValidationPass
 from pool.process.plan_result import Planned
 from pool.process.start import CoordinatorStart, FeederStart, Files, PlannerStart, RunStart, WorkerStart
@@ -46,7 +46,7 @@ class RunPlan:
     only_check: bool = False  # devices that this machine lacks are reported, and are no error
     start_from: Path | None = None  # another run's checkpoint, whose weights a run that begins takes
     deaths: tuple[DeathInBatch, ...] = ()  # deaths of workers in the coordinator's process, in steps not done since
-    place: MachinePlace | None = None  # this machine's rank among several; None: there is one machine
+    rank: MachineRank | None = None  # this machine's rank among several; None: there is one machine
     validation_digests: tuple[str, ...] = ()  # digest of the content of each validation file
     validation_samples: int | None = None  # number of samples of a validation that takes all
 
@@ -142,8 +142,8 @@ class RunPlan:
 
     def _feeder_start(self, peer: Peer) -> FeederStart:
         """Returns the feeder's start document, with the share of each step that this machine computes."""
-        validates, groups, place = self.config.validates, self.groups, self.place
-        share = range(groups.groups_per_step) if place is None else groups.share(place.machine, place.machines)
+        validates, groups, rank = self.config.has_validations, self.groups, self.rank
+        share = range(groups.groups_per_step) if rank is None else groups.share(rank.machine, rank.num_machines)
         return FeederStart(
             **self._running(peer, uses_device=False),
             data_config=self.config.data.model_copy(update={"threads": self.decoding_threads}),
@@ -192,7 +192,7 @@ class RunPlan:
             saved=self.saved,
             start_from=self.start_from,
             deaths=self.deaths,
-            place=self.place,
+            rank=self.rank,
             validation_digests=self.validation_digests,
         )
 

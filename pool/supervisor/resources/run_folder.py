@@ -30,7 +30,7 @@ from pool.checkpoint.folder import (
 )
 from pool.checkpoint.overrides import Override
 from pool.checkpoint.state import BEST, FOLDER, LAST
-from pool.config.load import CONFIG, recorded_tree
+from pool.config.load import CONFIG, read_recorded_settings
 from pool.config.tree import Config
 from pool.errors import CheckpointError, ConfigError, PoolError, UnavailableError, exit_code_of
 from pool.nets.record import NETS
@@ -182,7 +182,7 @@ class RunFolder:
         if not os.path.lexists(self.inside / CONFIG):
             return {}
         try:
-            return recorded_tree(self.inside)
+            return read_recorded_settings(self.inside)
         except ConfigError as error:
             raise ConfigError(
                 access.show_real_paths(f"{error}; --override may be recorded there: mend it, or move it away")

@@ -124,7 +124,7 @@ class _WithFirstLayer(torch.autograd.Function):
     ) -> Tensor:
         parameters = tuple(parameter.contiguous() for parameter in parameters)
         native = _native_spec(spec)
-        table, summed_bias = layer.in_effect(weight, bias, sparse)
+        table, summed_bias = layer.effective_parameters(weight, bias, sparse)
         assert summed_bias is not None
         activations = weight.new_empty(sparse.num_bags, layer.out_features)
         memory = weight.new_empty(borders[-1], native.memory_width)

@@ -8,9 +8,9 @@ from pydantic import BeforeValidator, Field
 
 from loader.section import Effect, Section, as_tuple
 
-MOST_ROWS = 1 << 31
+MAX_ROWS = 1 << 31
 
-Rows = Annotated[int, Field(ge=1, le=MOST_ROWS)]
+Rows = Annotated[int, Field(ge=1, le=MAX_ROWS)]
 Names = Annotated[tuple[str, ...], BeforeValidator(as_tuple)]
 Width = Annotated[int, Field(ge=1, le=1 << 16)]
 
@@ -86,10 +86,9 @@ def complete_model(model: ModelConfig, data: Any) -> ModelConfig:
     if getattr(data, "label", None) == "none":
         raise ValueError("data.rows.label: none leaves out the labels that the task clicks needs; pool predict sets it")
     dense = getattr(data, "dense", ()) if model.dense is None else model.dense
-    if unknown := [name for name in model.dense_log if name not in dense]:
-        raise ValueError(
-            f"model.dense_log: {unknown[0]!r} is none of the model's numbers, {', '.join(dense) or 'none'}"
-        )
+    for name in model.dense_log:
+        if name not in dense:
+            raise ValueError(f"model.dense_log: {name!r} is none of the model's numbers, {', '.join(dense) or 'none'}")
     return model.model_copy(update={"dense": tuple(dense)})
 
 

@@ -28,65 +28,72 @@ from pool.nn.sparse_linear import SparseLinear
 from pool.tasks.clicks.config import ModelConfig
 from pool.tasks.clicks.standardization import StandardisedNumbers
 
-_VECTORS = 0.05  # initial standard deviation of vectors: at 0 a product of two would have no gradient
-_TABLE = "table_"  # prefix of a table's name, before its field
+_VECTOR_STD = 0.05  # initial standard deviation of vectors: at 0 a product of two would have no gradient
+_TABLE_PREFIX = "table_"  # prefix of a table's name, before its field
 
 
-def num_scores(config: ModelConfig) -> int:
+def count_scores(config: ModelConfig) -> int:
     """Returns the number of scores for each sample: one for two classes, else one for each class."""
     return 1 if config.classes == 2 else config.classes
 
 
 class Clicks(nn.Module):
-    """Base of the models: a table for each sparse field, and the standardised dense numbers. Scores are [batch_size]
-    for two classes, else [batch_size, classes]."""
+    """Holds what all models have: a table for each sparse field, and the standardised dense numbers.
+
+    Scores are [batch_size] for two classes, else [batch_size, classes].
+    """
 
     def __init__(self, config: ModelConfig, width: int) -> None:
-        """`width` is the number of values in a row of each table."""
+        """Creates the tables. `width`: number of values in a row of each table."""
         super().__init__()
         self._names = tuple(config.fields)
-        self.num_scores = num_scores(config)
-        self.numbers = (
-            StandardisedNumbers(dense, config.dense_log, config.dense_clip) if (dense := config.dense) else None
-        )
+        self.num_scores = count_scores(config)
+        self.numbers: StandardisedNumbers | None = None
+        if config.dense:
+            self.numbers = StandardisedNumbers(config.dense, config.dense_log, config.dense_clip)
         for name, rows in config.fields.items():
-            self.add_module(f"{_TABLE}{name}", SparseLinear(rows, width, bias=False, field=name))
+            self.add_module(f"{_TABLE_PREFIX}{name}", SparseLinear(rows, width, bias=False, field=name))
 
     def tables(self) -> Iterator[SparseLinear]:
         """Yields the sparse tables in the order of the fields."""
         for name in self._names:
-            table = self.get_submodule(f"{_TABLE}{name}")
+            table = self.get_submodule(f"{_TABLE_PREFIX}{name}")
             assert isinstance(table, SparseLinear)
             yield table
 
-    def sums(self, batch: TensorBatch) -> list[Tensor]:
+    def sum_rows(self, batch: TensorBatch) -> list[Tensor]:
         """Returns for each field the sums of the samples' rows, [batch_size, width]."""
         return [table(batch.sparse[table.field]) for table in self.tables()]
 
-    def scores(self, scores: Tensor) -> Tensor:
+    def squeeze_scores(self, scores: Tensor) -> Tensor:
         """Drops the last axis of [batch_size, 1] if there are two classes. Leaves [batch_size, classes] as it is."""
-        return scores.squeeze(1) if self.num_scores == 1 else scores
+        if self.num_scores == 1:
+            return scores.squeeze(1)
+        return scores
 
 
-class Linear(Clicks):
-    """Base of the models whose scores follow from one sum, linear in features and dense numbers."""
+class LinearModel(Clicks):
+    """Computes one sum that is linear in features and dense numbers, from which a derived model computes scores."""
 
     def __init__(self, config: ModelConfig, width: int) -> None:
         super().__init__(config, width)
         self.dense = nn.Linear(len(config.dense), width, bias=False) if config.dense else None
 
-    def total(self, batch: TensorBatch) -> Tensor:
+    def sum_fields(self, batch: TensorBatch) -> Tensor:
         """Adds up the rows of all fields and the columns of all dense numbers. Returns [batch_size, width]."""
-        first, *others = self.sums(batch)
-        total = sum(others, first)
-        return total if self.dense is None or self.numbers is None else total + self.dense(self.numbers(batch))
+        first, *more = self.sum_rows(batch)
+        total = sum(more, first)
+        if self.dense is None or self.numbers is None:
+            return total
+        dense: Tensor = self.dense(self.numbers(batch))
+        return total + dense
 
 
-class Logistic(Linear):
-    """Logistic regression: the sum is the scores, but for the bias."""
+class Logistic(LinearModel):
+    """Computes logistic regression: the scores are the sum plus a bias."""
 
     def __init__(self, config: ModelConfig) -> None:
-        super().__init__(config, num_scores(config))
+        super().__init__(config, count_scores(config))
         if self.dense is not None:
             nn.init.zeros_(self.dense.weight)
         self.bias = nn.Parameter(torch.zeros(self.num_scores))
@@ -94,70 +101,77 @@ class Logistic(Linear):
             nn.init.zeros_(table.weight)
 
     def forward(self, batch: TensorBatch) -> Tensor:
-        return self.scores(self.total(batch) + self.bias)
+        return self.squeeze_scores(self.sum_fields(batch) + self.bias)
 
 
-class Factorization(Linear):
-    """A factorization machine. A row of a table, and a column of `dense`, holds for each score a weight, then a
-    vector."""
+class Factorization(LinearModel):
+    """Computes a factorization machine.
+
+    A row of a table, and a column of `dense`, holds for each score a weight, then a vector.
+    """
 
     def __init__(self, config: ModelConfig) -> None:
-        super().__init__(config, num_scores(config) * (1 + config.rank))
+        super().__init__(config, count_scores(config) * (1 + config.rank))
         self.bias = nn.Parameter(torch.zeros(self.num_scores))
         for table in self.tables():
-            nn.init.normal_(table.weight, std=_VECTORS)
+            nn.init.normal_(table.weight, std=_VECTOR_STD)
             with torch.no_grad():
                 table.weight.view(table.num_features, self.num_scores, -1)[:, :, 0] = 0.0
         if self.dense is not None:
-            nn.init.normal_(self.dense.weight, std=_VECTORS)
+            nn.init.normal_(self.dense.weight, std=_VECTOR_STD)
             with torch.no_grad():
                 self.dense.weight.view(self.num_scores, 1 + config.rank, -1)[:, 0] = 0.0
 
     def forward(self, batch: TensorBatch) -> Tensor:
-        return self.scores(pair_scores(self.total(batch), self.bias))
+        return self.squeeze_scores(pair_scores(self.sum_fields(batch), self.bias))
 
 
 class MultiLayer(Clicks):
-    """The kind `mlp`: linear layers with ReLU over the fields' sums and the dense numbers."""
+    """Computes the kind `mlp`: linear layers with ReLU over the fields' sums and the dense numbers."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__(config, config.rank)
         for table in self.tables():
-            nn.init.normal_(table.weight, std=_VECTORS)
+            nn.init.normal_(table.weight, std=_VECTOR_STD)
         layers: list[nn.Module] = []
-        width = num_inputs(config)
+        width = count_inputs(config)
         for hidden in config.hidden:
             layers += [nn.Linear(width, hidden), nn.ReLU()]
             width = hidden
         self.layers = nn.Sequential(*layers, nn.Linear(width, self.num_scores))
 
-    def inputs(self, batch: TensorBatch) -> Tensor:
-        """Concatenates the fields' sums and the dense numbers. Returns [batch_size, num_inputs]."""
-        return torch.cat([*self.sums(batch), *([] if self.numbers is None else [self.numbers(batch)])], dim=1)
+    def concat_inputs(self, batch: TensorBatch) -> Tensor:
+        """Concatenates the fields' sums and the dense numbers. Returns [batch_size, inputs]."""
+        inputs = self.sum_rows(batch)
+        if self.numbers is not None:
+            inputs.append(self.numbers(batch))
+        return torch.cat(inputs, dim=1)
 
     def forward(self, batch: TensorBatch) -> Tensor:
-        return self.scores(self.layers(self.inputs(batch)))
+        return self.squeeze_scores(self.layers(self.concat_inputs(batch)))
 
 
-def num_inputs(config: ModelConfig) -> int:
-    """Returns the number of inputs that the layers of `mlp` and `dcn` get for a sample."""
+def count_inputs(config: ModelConfig) -> int:
+    """Returns the number of inputs of the layers of `mlp` and `dcn`."""
     return config.rank * len(config.fields) + len(config.dense or ())
 
 
 class DeepCross(MultiLayer):
-    """The kind `dcn`: cross layers before those of `mlp`. With x_0 the inputs, cross layer l gives x_l+1 = x_0 * (W_l
-    x_l + b_l) + x_l, elementwise."""
+    """Computes the kind `dcn`: cross layers before those of `mlp`.
+
+    With x_0 the inputs, cross layer l computes x_l+1 = x_0 * (W_l x_l + b_l) + x_l, elementwise.
+    """
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__(config)
-        width = num_inputs(config)
+        width = count_inputs(config)
         self.cross = nn.ModuleList(nn.Linear(width, width) for _ in range(config.cross_layers))
 
     def forward(self, batch: TensorBatch) -> Tensor:
-        inputs = crossed = self.inputs(batch)
+        inputs = crossed = self.concat_inputs(batch)
         for layer in self.cross:
             crossed = inputs * layer(crossed) + crossed
-        return self.scores(self.layers(crossed))
+        return self.squeeze_scores(self.layers(crossed))
 
 
 KINDS = {"logistic": Logistic, "factorization": Factorization, "mlp": MultiLayer, "dcn": DeepCross}
@@ -169,13 +183,13 @@ def pair_scores(total: Tensor, bias: Tensor) -> Tensor:
     total: [samples, scores * (1 + rank)], for each score the summed weight, then the summed vector; bias: [scores].
     """
     if torch._C._are_functorch_transforms_active():  # functorch does not support custom gradients of this kind
-        parts = _parts(total, len(bias))
-        return bias + parts[:, :, 0] + parts[:, :, 1:].square().sum(dim=2) / 2
+        per_score = _split_scores(total, len(bias))
+        return bias + per_score[:, :, 0] + per_score[:, :, 1:].square().sum(dim=2) / 2
     scores: Tensor = _PairScores.apply(total, bias)  # type: ignore[no-untyped-call]
     return scores
 
 
-def _parts(total: Tensor, num_scores: int) -> Tensor:
+def _split_scores(total: Tensor, num_scores: int) -> Tensor:
     """Reshapes the sums to [samples, scores, 1 + rank]."""
     return total.view(total.shape[0], num_scores, -1)
 
@@ -187,14 +201,14 @@ class _PairScores(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, total: Tensor, bias: Tensor) -> Tensor:
         ctx.save_for_backward(total)
-        weights = _parts(total, len(bias))[:, :, 0]
-        squares = _parts(total.square(), len(bias))[:, :, 1:]
+        weights = _split_scores(total, len(bias))[:, :, 0]
+        squares = _split_scores(total.square(), len(bias))[:, :, 1:]
         return bias + weights + squares.sum(dim=2) / 2
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
         (total,) = ctx.saved_tensors
-        parts = _parts(total, grad.shape[1]) * grad.unsqueeze(2)
-        parts[:, :, 0] = grad
-        return parts.view_as(total), grad.sum(0)
+        per_score = _split_scores(total, grad.shape[1]) * grad.unsqueeze(2)
+        per_score[:, :, 0] = grad
+        return per_score.view_as(total), grad.sum(0)

@@ -24,34 +24,39 @@ class StandardisedNumbers(nn.Module):
     squares: Tensor
 
     def __init__(self, names: Sequence[str], logarithms: Sequence[str], clip: float) -> None:
-        """`names` are the dense fields. `logarithms` are those of them that count as sign(x) log(1 + |x|). `clip`
-        bounds the results to +- this; 0 means no bound."""
+        """Creates the module without samples.
+
+        `names`: the dense fields; `logarithms`: those of them that count as sign(x) log(1 + |x|); `clip`: bound of the
+        results' absolute values, 0 for none.
+        """
         super().__init__()
         self._names = tuple(names)
-        self._logarithms = [number for number, name in enumerate(names) if name in logarithms]
+        self._logarithm_columns = [column for column, name in enumerate(names) if name in logarithms]
         self._clip = clip
         self.register_buffer("count", torch.zeros((), dtype=torch.float64))
         self.register_buffer("mean", torch.zeros(len(names), dtype=torch.float64))
         self.register_buffer("squares", torch.zeros(len(names), dtype=torch.float64))  # sums of (x - mean) ** 2
 
     def forward(self, batch: TensorBatch) -> Tensor:
-        numbers = [batch.dense[name].double() for name in self._names]
-        for number in self._logarithms:
-            numbers[number] = numbers[number].sign() * numbers[number].abs().log1p()
-        table = torch.stack(numbers, dim=1)
+        columns = [batch.dense[name].double() for name in self._names]
+        for index in self._logarithm_columns:
+            columns[index] = columns[index].sign() * columns[index].abs().log1p()
+        table = torch.stack(columns, dim=1)
         if self.training:
-            self._count(table)
+            self._add_samples(table)
         standardised = ((table - self.mean) / self.deviation).float()
-        return standardised.clamp(-self._clip, self._clip) if self._clip else standardised
+        if self._clip:
+            return standardised.clamp(-self._clip, self._clip)
+        return standardised
 
     @property
     def deviation(self) -> Tensor:
-        """The standard deviation of each number, [numbers]; 1 for a number that is always the same."""
+        """Returns the standard deviation of each number, [numbers]; 1 for a number that is always the same."""
         deviation: Tensor = (self.squares / self.count.clamp(min=1)).sqrt()
         return torch.where(deviation > _RESOLUTION * self.mean.abs(), deviation, 1.0)
 
     @torch.no_grad()
-    def _count(self, table: Tensor) -> None:
+    def _add_samples(self, table: Tensor) -> None:
         """Adds the rows of `table` to count, mean and squares."""
         mean = table.mean(dim=0)
         total = self.count + len(table)

@@ -34,30 +34,38 @@ class ClicksTask:
     def check(self, schema: BatchSchema) -> None:
         """Checks that the fields of the data are those of the model's settings, and that there are labels. Raises
         ValueError that names the config key."""
-        there = {field.name: field for field in schema.sparse}
-        listed = ", ".join(f"{field.name} = {field.num_features}" for field in schema.sparse)
-        for name, rows in self._config.fields.items():
-            if name not in there:
-                raise ValueError(f"model.fields.{name}: the data have no such field; they have {{ {listed} }}")
-            if there[name].num_features != rows:
+        self._check_fields(schema)
+        dense_names = [field.name for field in schema.dense]
+        model_names = list(self._config.dense or ())
+        for name in (LABEL, *model_names):
+            if name not in dense_names:
                 raise ValueError(
-                    f"model.fields.{name}: {rows}, but the data have features up to {there[name].num_features}; the "
-                    f"fields of the data are {{ {listed} }}"
+                    f"task: clicks needs the dense field {name!r}; the data have {', '.join(dense_names) or 'none'}"
                 )
-            if there[name].bags_per_sample != 1:
-                raise ValueError(f"model.fields.{name}: a sample has {there[name].bags_per_sample} bags of it, not one")
-        dense = [field.name for field in schema.dense]
-        own = list(self._config.dense or ())
-        if missing := [name for name in (LABEL, *own) if name not in dense]:
-            raise ValueError(
-                f"task: clicks needs the dense field {missing[0]!r}; the data have {', '.join(dense) or 'none'}"
-            )
-        if unread := [field.name for field in schema.sparse if field.name not in self._config.fields]:
-            raise ValueError(
-                f"model.fields: the data have {unread[0]}, too: name it there, or leave it out of the data"
-            )
-        if unread := [name for name in dense if name not in (LABEL, WEIGHT, GROUP, *own)]:
-            raise ValueError(f"model.dense: the data have {unread[0]}, too: name it there, or leave it out of the data")
+        for field in schema.sparse:
+            if field.name not in self._config.fields:
+                raise ValueError(
+                    f"model.fields: the data have {field.name}, too: name it there, or leave it out of the data"
+                )
+        for name in dense_names:
+            if name not in (LABEL, WEIGHT, GROUP, *model_names):
+                raise ValueError(f"model.dense: the data have {name}, too: name it there, or leave it out of the data")
+
+    def _check_fields(self, schema: BatchSchema) -> None:
+        """Raises ValueError if a sparse field of the model's settings is not one of the data's."""
+        data_fields = {field.name: field for field in schema.sparse}
+        text = ", ".join(f"{field.name} = {field.num_features}" for field in schema.sparse)
+        for name, rows in self._config.fields.items():
+            if name not in data_fields:
+                raise ValueError(f"model.fields.{name}: the data have no such field; they have {{ {text} }}")
+            field = data_fields[name]
+            if field.num_features != rows:
+                raise ValueError(
+                    f"model.fields.{name}: {rows}, but the data have features up to {field.num_features}; the "
+                    f"fields of the data are {{ {text} }}"
+                )
+            if field.bags_per_sample != 1:
+                raise ValueError(f"model.fields.{name}: a sample has {field.bags_per_sample} bags of it, not one")
 
     def build_model(self) -> nn.Module:
         return KINDS[self._config.kind](self._config)
@@ -75,14 +83,16 @@ class ClicksTask:
     def metrics(self, schema: BatchSchema) -> Mapping[str, Metric]:
         """Returns AUC and log-loss for two classes, or accuracy and log-loss for more. With groups in the data there is
         the mean AUC within groups, too."""
-        there = [dense.name for dense in schema.dense]
-        weights = "weights" if WEIGHT in there else None
+        dense_names = [field.name for field in schema.dense]
+        weights = "weights" if WEIGHT in dense_names else None
         classes = self._config.classes
         log_loss = LogLoss(weights=weights, classes=classes)
-        if classes == 2:
-            grouped = {"gauc": GroupedAUC("groups", weights=weights)} if GROUP in there else {}
-            return {"auc": AUC(weights=weights), **grouped, "log_loss": log_loss}
-        return {"accuracy": Accuracy(weights=weights, classes=classes), "log_loss": log_loss}
+        if classes > 2:
+            return {"accuracy": Accuracy(weights=weights, classes=classes), "log_loss": log_loss}
+        if GROUP in dense_names:
+            gauc = GroupedAUC("groups", weights=weights)
+            return {"auc": AUC(weights=weights), "gauc": gauc, "log_loss": log_loss}
+        return {"auc": AUC(weights=weights), "log_loss": log_loss}
 
     def validate(self, model: nn.Module, batch: TensorBatch, progress: Progress) -> tuple[Tensor, Mapping[str, Tensor]]:  # noqa: ARG002
         """Returns the loss of a batch, and the arrays that the metrics need: scores, labels and, if the data have them,
@@ -98,13 +108,18 @@ class ClicksTask:
     def predict(self, model: nn.Module, batch: TensorBatch) -> Tensor:
         """Returns probabilities: [batch] of class 1 if there are two classes, else [batch, classes]."""
         scores: Tensor = model(batch)
-        return scores.sigmoid() if scores.ndim == 1 else scores.softmax(1)
+        if scores.ndim == 1:
+            return scores.sigmoid()
+        return scores.softmax(1)
 
     def export(self, model: nn.Module, path: Path, description: str) -> None:
-        """Writes the model's tensors as a .safetensors file, whose header says how they give scores. Equal models give
-        equal bytes. The package safetensors does not promise that, as it orders the header's texts at random."""
+        """Writes the model's tensors as a .safetensors file, whose header says how to compute scores from them.
+
+        Equal models have equal files. The package safetensors does not promise that, as it orders the header's texts at
+        random.
+        """
         config = self._config
-        about = {
+        metadata = {
             "format": FORMAT,
             "kind": config.kind,
             "fields": json.dumps(config.fields),
@@ -118,31 +133,31 @@ class ClicksTask:
         assert isinstance(model, Clicks)
         if model.numbers is not None:
             tensors |= {"numbers.mean": model.numbers.mean, "numbers.deviation": model.numbers.deviation}
-        beside = temporary_path(path)
+        temporary = temporary_path(path)
         try:
-            tensor_file.write(beside, tensor_bytes(tensors), about)
-            beside.replace(path)
+            tensor_file.write(temporary, tensor_bytes(tensors), metadata)
+            temporary.replace(path)
         finally:
-            beside.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
 
     def _log_loss(self, scores: Tensor, batch: TensorBatch) -> Tensor:
         """Returns the mean of weight x log-loss, in nats. A label that is no class number raises ValueError on a CPU.
         On another device it makes the loss NaN, as reading it there would wait for the device."""
         labels = batch.dense[LABEL]
-        numbers = labels.clamp(0, self._config.classes - 1).floor()
-        if labels.device.type == "cpu" and not torch.equal(labels, numbers):
-            raise self._wrong(float(labels[labels != numbers][0]))
+        class_numbers = labels.clamp(0, self._config.classes - 1).floor()
+        if labels.device.type == "cpu" and not torch.equal(labels, class_numbers):
+            raise self._label_error(float(labels[labels != class_numbers][0]))
         if scores.ndim == 1:
             losses = nn.functional.binary_cross_entropy_with_logits(scores, labels, reduction="none")
         else:
-            losses = nn.functional.cross_entropy(scores, numbers.long(), reduction="none")
+            losses = nn.functional.cross_entropy(scores, class_numbers.long(), reduction="none")
         if WEIGHT in batch.dense:
             losses = losses * batch.dense[WEIGHT]
         if labels.device.type != "cpu":
-            losses = torch.where(labels == numbers, losses, torch.nan)
+            losses = torch.where(labels == class_numbers, losses, torch.nan)
         return losses.mean()
 
-    def _wrong(self, label: float) -> ValueError:
+    def _label_error(self, label: float) -> ValueError:
         """Returns the error about a label that is no class number."""
         advice = '= "binary" reads -1 as 0' if label == -1 else "says what labels are"
         return ValueError(

@@ -19,7 +19,7 @@ from pool.checkpoint.digest import start_digest
 from pool.config.load import load_config
 from pool.errors import CheckpointError, ConfigError
 from pool.machines.key import read_key
-from pool.stages.key import start_of
+from pool.stages.key import digest_start
 from pool.tasks.chess.perspective.network_file import check_readable
 from pool.tasks.chess.stockfish.nnue_file import read_net
 from pool.tasks.chess.stockfish.nnue_pytorch import read_checkpoint
@@ -61,7 +61,7 @@ READERS: dict[str, tuple[Callable[[Path], Any], Errors]] = {
     "net": (read_net, DataError),
     "checkpoint of torch": (read_checkpoint, DataError),
     "start of a run": (start_digest, (OSError, CheckpointError)),
-    "start of a recipe": (lambda path: start_of(str(path)), (ConfigError, CheckpointError)),
+    "start of a recipe": (lambda path: digest_start(str(path)), (ConfigError, CheckpointError)),
     "key": (read_key, ConfigError),
     "network of one task": (check_readable, DataError),
 }

@@ -24,7 +24,7 @@ from pool.checkpoint.state import FOLDER, OptimizerNumbers
 from pool.config.changes import Change
 from pool.config.load import parse_config
 from pool.errors import ConfigError, PoolError
-from pool.export.load import load_trained
+from pool.export.load import load_network
 from pool.nn.batch import TensorBatch
 from pool.task.factory import make_task
 from pool.tasks.clicks.task import ClicksTask
@@ -78,7 +78,7 @@ def test_positions_get_the_networks_output_in_their_order_also_as_a_command(game
     assert (done.returncode, done.stderr) == (0, "")
     scores = np.loadtxt(output, np.float32)
     assert done.stdout == f"{output}: {len(scores)} samples, from {checkpoint}\n"
-    found = load_trained(checkpoint, None)
+    found = load_network(checkpoint, None)
     expected = np.full(len(scores), np.nan, np.float32)
     config = parse_config({**NNUE, "data": {"batch_size": 1000}}, "test").data
     for batch, order in read_in_file_order(Data(config, identify([game]), 42)):  # one batch: another order within

@@ -22,14 +22,14 @@ from hypothesis import strategies as st
 import sparsepool
 from loader.errors import UsageError
 from pool.analysis.plot import check_plot, plot_rates
-from pool.analysis.range_test import HEIGHT, LEAST, WIDTH, changes_for, draw, judge
+from pool.analysis.range_test import HEIGHT, MIN_STEPS, WIDTH, draw_chart, evaluate_rates, range_test_changes
 from pool.analysis.records import read_run
-from pool.analysis.table import COLUMNS, as_data, rows
+from pool.analysis.table import COLUMNS, runs_table, summarize_run
 from pool.checkpoint.validations import Goal, Validation
 from pool.commands.main import main
-from pool.commands.tables import plain
+from pool.commands.tables import format_table
 from pool.config.load import load_config
-from pool.config.member_settings import differing
+from pool.config.member_settings import find_differing_keys
 from pool.errors import ConfigError
 from pool.telemetry.status import Status, write_status
 from tests.support.checkpoints import save
@@ -58,8 +58,8 @@ def test_runs_stand_side_by_side_with_the_settings_that_differ(tmp_path: Path, c
     one = made(tmp_path / "one", 0.1, [3, 2, 1], {1: 5.0, 2: 4.0, 3: 4.0}, task="a")
     other = made(tmp_path / "other", 0.2, [3, math.nan], {}, task="a", schedule={"args": {}})
     runs = [read_run(folder) for folder in (one, other)]
-    assert differing([run.config for run in runs]) == ["optimizer.args.lr"]
-    assert as_data(runs[0], ["optimizer.args.lr"]) == {
+    assert find_differing_keys([run.config for run in runs]) == ["optimizer.args.lr"]
+    assert summarize_run(runs[0], ["optimizer.args.lr"]) == {
         "run": str(one),
         "state": "crashed",
         "step": 3,
@@ -81,7 +81,7 @@ def test_runs_stand_side_by_side_with_the_settings_that_differ(tmp_path: Path, c
     }
     assert main(["runs", str(one), str(other)]) == 0
     out = capsys.readouterr().out
-    assert out == plain(rows(runs))
+    assert out == format_table(runs_table(runs))
     heading, first, second = out.splitlines()
     assert " ".join(heading.split()) == f"{' '.join(COLUMNS)} optimizer.args.lr"
     assert first.split() == [str(one), "crashed", "3/9", "4.000000", "2", "1.000000", "400", "0:00:01", "0.1"]
@@ -147,8 +147,8 @@ def test_the_time_to_the_end_is_that_of_the_newest_steps(tmp_path: Path) -> None
     run = made(tmp_path / "x", 0.1, [3, 2, 1], {})
     with supervised(run):
         found = read_run(run)
-    assert found.eta == pytest.approx(6 * 0.5)
-    assert rows([found])[1][COLUMNS.index("ETA")] == "0:00:03"
+    assert found.eta_seconds == pytest.approx(6 * 0.5)
+    assert runs_table([found])[1][COLUMNS.index("ETA")] == "0:00:03"
 
 
 def test_a_folder_of_runs_stands_for_them(tmp_path: Path, capsys: Any) -> None:
@@ -276,9 +276,9 @@ def test_what_the_best_checkpoint_is_worth_is_shown_where_a_metric_chooses_it(tm
     (by_auc / "checkpoints/step-000000002").mkdir(parents=True)
     (by_auc / "checkpoints/best").symlink_to("step-000000002")
     runs = [read_run(by_auc), read_run(made(tmp_path / "loss", 0.1, [3], {1: 5.0}))]
-    data = as_data(runs[0], ())
+    data = summarize_run(runs[0], ())
     assert (data["best_metric"], data["best_checkpoint_value"], data["best_checkpoint_step"]) == ("auc", 0.9, 2)
-    headings, first, second = rows(runs)
+    headings, first, second = runs_table(runs)
     assert headings[: len(COLUMNS) + 1] == [*COLUMNS, "best checkpoint"]
     assert (first[len(COLUMNS)], second[len(COLUMNS)]) == ("auc 0.900000 at 2", "")
 
@@ -286,9 +286,9 @@ def test_what_the_best_checkpoint_is_worth_is_shown_where_a_metric_chooses_it(tm
 def test_a_run_that_has_just_begun_has_no_numbers_yet(tmp_path: Path) -> None:
     folder = made(tmp_path / "new", 0.1, [], {})
     (folder / "metrics.jsonl").unlink()
-    data = as_data(read_run(folder), ())
+    data = summarize_run(read_run(folder), ())
     assert (data["step"], data["last_loss"], data["best_validation_loss"], data["seconds"]) == (0, None, None, 0.0)
-    assert len(rows([read_run(folder)])) == 2
+    assert len(runs_table([read_run(folder)])) == 2
 
 
 @pytest.mark.parametrize(
@@ -322,7 +322,7 @@ def test_a_range_test_is_drawn(suffix: str, begin: bytes, tmp_path: Path) -> Non
     rates = [10 ** (-6 + 6 * step / 199) for step in range(200)]
     picture = tmp_path / f"x{suffix}"
     check_plot(picture)
-    plot_rates(judge(rates, curve(rates)), picture)
+    plot_rates(evaluate_rates(rates, curve(rates)), picture)
     assert picture.read_bytes().startswith(begin)
 
 
@@ -336,7 +336,7 @@ def test_a_picture_that_can_not_be_drawn_is_refused_in_a_line(monkeypatch: pytes
 
 def test_a_tenth_of_the_rate_with_the_lowest_smoothed_loss_is_suggested() -> None:
     rates = [10 ** (-6 + 6 * step / 199) for step in range(200)]
-    found = judge(rates, curve(rates))
+    found = evaluate_rates(rates, curve(rates))
     lowest = min(rates, key=lambda rate: curve([rate])[0])
     assert lowest < found.lowest < 3 * lowest  # smoothed losses come later
     assert found.suggested == found.lowest / 10
@@ -346,21 +346,21 @@ def test_a_tenth_of_the_rate_with_the_lowest_smoothed_loss_is_suggested() -> Non
 def test_what_comes_behind_a_divergence_does_not_count() -> None:
     rates = [10 ** (-3 + step / 10) for step in range(40)]
     losses = [1.0 - 0.01 * step for step in range(20)] + [1e6] * 5 + [-1e9] * 15
-    assert judge(rates, losses).lowest <= rates[19]
-    assert judge(rates, [*losses[:20], *[math.nan] * 20]).lowest <= rates[19]
-    with pytest.raises(ConfigError, match=f"{LEAST - 1} steps are too few to say anything; {LEAST} are needed"):
-        judge(rates[: LEAST - 1], losses[: LEAST - 1])
+    assert evaluate_rates(rates, losses).lowest <= rates[19]
+    assert evaluate_rates(rates, [*losses[:20], *[math.nan] * 20]).lowest <= rates[19]
+    with pytest.raises(ConfigError, match=f"{MIN_STEPS - 1} steps are too few to say anything; {MIN_STEPS} are needed"):
+        evaluate_rates(rates[: MIN_STEPS - 1], losses[: MIN_STEPS - 1])
 
 
 @given(
-    losses=st.lists(st.floats(-1e6, 1e6), min_size=LEAST, max_size=60),
+    losses=st.lists(st.floats(-1e6, 1e6), min_size=MIN_STEPS, max_size=60),
     low=st.floats(1e-9, 1e-3),
     factor=st.floats(1.001, 3),
 )
 def test_any_curve_is_drawn_within_its_frame(losses: list[float], low: float, factor: float) -> None:
     rates = [low * factor**step for step in range(len(losses))]
-    found = judge(rates, losses)
-    lines = draw(rates, found.smoothed, found.suggested).splitlines()
+    found = evaluate_rates(rates, losses)
+    lines = draw_chart(rates, found.smoothed, found.suggested).splitlines()
     assert len(lines) == HEIGHT + 1
     assert max(map(len, lines)) <= 11 + WIDTH
     assert any("*" in line for line in lines)
@@ -370,14 +370,14 @@ def test_the_short_run_has_a_rising_rate_and_nothing_of_the_configs_own_schedule
     given = {"schedule.parts": [{"steps": 3}, {}], "train.validate_every": 3}
     given |= {"train.export_every": 2, "train.on_export": ["./match"], "train.export_weights": "newest"}
     (tmp_path / "x.toml").write_text(toml({**TOY, **given}))
-    config = load_config(tmp_path / "x.toml", changes_for(50, 1e-4, 1.0, str(tmp_path / "run")))
+    config = load_config(tmp_path / "x.toml", range_test_changes(50, 1e-4, 1.0, str(tmp_path / "run")))
     assert not config.schedule.parts
     assert config.optimizer.args["lr"] * config.schedule.args["gamma"] ** 49 == pytest.approx(1.0)
     assert (config.train.steps, config.validate_every, config.run.sinks) == (50, 0, ())
     assert (config.train.export_every, config.train.on_export) == (0, ())
     for low, high in ((0.0, 1.0), (1.0, 1.0), (1.0, math.inf)):
         with pytest.raises(ConfigError, match="--from must be above 0 and below --to"):
-            changes_for(50, low, high, "x")
+            range_test_changes(50, low, high, "x")
 
 
 @pytest.mark.runs

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from safetensors.numpy import load_file
 
-from pool.analysis.sweep import SEED, Variation, as_data, look_at, rows, sweep_config
+from pool.analysis.sweep import SEED, Variation, build_sweep_config, read_result, result_table, summarize_members
 from pool.checkpoint.validations import Goal, Validation
 from pool.commands.main import main
-from pool.commands.tables import plain
-from pool.config.ensemble import MOST_MEMBERS
+from pool.commands.tables import format_table
+from pool.config.ensemble import MAX_MEMBERS
 from pool.config.load import load_config
 from pool.errors import ConfigError
 from pool.supervisor.summary import sweep_command
@@ -33,7 +33,7 @@ LR = "optimizer.args.lr"
 def config_of(folder: Path, *vary: str, seeds: int = 1, text: str = "run.seed = 7\n") -> Any:
     path = folder / "x.toml"
     path.write_text(text)
-    return sweep_config(path, ["train.steps=5"], [Variation.parse(each) for each in vary], seeds)
+    return build_sweep_config(path, ["train.steps=5"], [Variation.parse(each) for each in vary], seeds)
 
 
 def test_a_member_for_each_combination_is_what_set_would_make_of_the_run(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_values_are_toml_or_text(text: str, values: list[Any]) -> None:
         ([f"{LR}=1,2", f"{LR}=3"], f"--vary {LR}: is given twice"),
         (["optimizer.args={},{lr = 1}", f"{LR}=3"], f"--vary {LR}: is a part of optimizer.args"),
         ([f"{SEED}=1,2"], f"--vary {SEED}: the seeds are varied by --seeds"),
-        ([f"{LR}={','.join(map(str, range(600)))}"], f"--vary: 1200 combinations; at most {MOST_MEMBERS} networks"),
+        ([f"{LR}={','.join(map(str, range(600)))}"], f"--vary: 1200 combinations; at most {MAX_MEMBERS} networks"),
     ],
 )
 def test_what_can_not_be_varied_is_one_line(vary: list[str], complaint: str, tmp_path: Path, capsys: Any) -> None:
@@ -139,8 +139,8 @@ def validated(*aucs: float) -> list[Validation]:
 def test_the_best_comes_first_and_what_is_no_number_last(tmp_path: Path) -> None:
     save(tmp_path / "run", TREE, validations=validated(0.7, math.nan, 0.8), goal=Goal("auc", "max"))
     reseal(tmp_path / "run/checkpoints/step-000000001", lambda tree: tree["members"][1].update(frozen_at=1, unused=0))
-    found = look_at(tmp_path / "run")
-    data = as_data(found, [LR])
+    found = read_result(tmp_path / "run")
+    data = summarize_members(found, [LR])
     assert [(row["place"], row["member"], row["config"]) for row in data] == [
         (1, 2, {LR: 0.4}),
         (2, 0, {LR: 0.1}),
@@ -149,7 +149,7 @@ def test_the_best_comes_first_and_what_is_no_number_last(tmp_path: Path) -> None
     assert [row["validation_auc"] for row in data] == [0.8, 0.7, None]
     assert [row["frozen_at"] for row in data] == [None, None, 1]
     assert (
-        plain(rows(found, [LR])).split()
+        format_table(result_table(found, [LR])).split()
         == (
             f"member {LR} validation loss validation auc step frozen at diverged at "
             "2 0.4 0.200000 0.800000 1 0 0.1 0.300000 0.700000 1 1 0.2 nan nan 1 1 1"
@@ -173,8 +173,8 @@ def test_what_has_diverged_is_last_whatever_its_metric_is(tmp_path: Path) -> Non
         tree["step"] = 3
 
     reseal(tmp_path / "run/checkpoints/step-000000001", later)
-    found = look_at(tmp_path / "run")
-    data = as_data(found, [LR])
+    found = read_result(tmp_path / "run")
+    data = summarize_members(found, [LR])
     assert [(row["member"], row["diverged_at"], row["step"]) for row in data] == [(0, None, 1), (1, 3, 3), (2, 3, 3)]
     assert "member 1 (diverged at step 3), member 2 (diverged at step 3)" in found.note
 
@@ -192,7 +192,7 @@ def test_each_member_stands_with_its_best_validation_not_its_last(tmp_path: Path
             )
 
     reseal(tmp_path / "run/checkpoints/step-000000003", later)
-    rows = as_data(look_at(tmp_path / "run"), [LR])
+    rows = summarize_members(read_result(tmp_path / "run"), [LR])
     assert [(row["member"], row["validation_auc"], row["step"]) for row in rows] == [
         (2, 0.8, 1),
         (0, 0.78, 3),
@@ -204,8 +204,12 @@ def test_without_validations_it_is_the_training_loss(tmp_path: Path) -> None:
     save(tmp_path / "run", TREE)
     records = [{"step": 1, "loss": 0.3, "members": {"loss": [0.3, 0.1, 0.2]}}]
     (tmp_path / "run/metrics.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
-    found = look_at(tmp_path / "run")
-    assert [(row["member"], row["training_loss"]) for row in as_data(found, [LR])] == [(1, 0.1), (2, 0.2), (0, 0.3)]
+    found = read_result(tmp_path / "run")
+    assert [(row["member"], row["training_loss"]) for row in summarize_members(found, [LR])] == [
+        (1, 0.1),
+        (2, 0.2),
+        (0, 0.3),
+    ]
     assert found.note == "no validation: ordered by the training loss, the mean of step 1"
     other = replace(found, settings=[{"loss.a": 1}, {"loss.a": 2}], ranking=replace(found.ranking, trained=""))
     assert other.note.endswith("; [loss] is not the same for all members, whose losses then measure different things")

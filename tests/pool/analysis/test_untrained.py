@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from loader.stream.interface import Cursor
-from pool.analysis.predict import Predicted, Predictor, predict_file
+from pool.analysis.predict import PredictionSummary, Predictor, predict_file
 from pool.checkpoint import store
 from pool.checkpoint.state import FOLDER, OPTIMIZER, OptimizerNumbers
 from pool.commands.main import main
@@ -67,7 +67,7 @@ def save(
     return folder
 
 
-def predicted(folder: Path) -> Predicted:
+def predicted(folder: Path) -> PredictionSummary:
     data = folder / "data.svm"
     data.write_text("".join(f"0 {user}:1 {SIZE + item}:1\n" for user, item in zip(USERS, ITEMS, strict=True)))
     return predict_file(Predictor.open(folder, None, "predict"), [str(data)], folder / "out.tsv")

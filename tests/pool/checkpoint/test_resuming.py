@@ -22,7 +22,7 @@ from loader.stream.interface import Cursor
 from pool.checkpoint import store
 from pool.checkpoint.state import OptimizerNumbers, describe_files
 from pool.checkpoint.store import Checkpoint
-from pool.config.key_path import walk
+from pool.config.key_path import walk_fields
 from pool.config.load import parse_config
 from pool.config.tree import Config, config_class
 from pool.errors import ConfigError, RunError
@@ -95,7 +95,7 @@ def test_other_files_are_refused_by_name_and_a_changed_one_by_size(
 
 FIXED = [
     (key, field)
-    for key, field in walk(config_class("tests.support.toy"))
+    for key, field in walk_fields(config_class("tests.support.toy"))
     if Effect.of(field) is Effect.FIXED and key not in ("task", "schedule.parts", "ensemble.member")
 ]
 

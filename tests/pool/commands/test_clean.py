@@ -11,7 +11,7 @@ import pytest
 from pool.checkpoint.folder import find_newest_undamaged
 from pool.checkpoint.state import BEST, FOLDER, WEIGHTS
 from pool.commands.main import main
-from pool.nets.record import Net, write_record
+from pool.nets.record import NetState, write_record
 from pool.supervisor.resources.run_folder import acquire_lock
 from tests.support.checkpoints import save
 
@@ -66,7 +66,7 @@ def test_the_newest_the_best_and_what_the_run_keeps_stay(
 
 def test_a_network_that_is_exported_holds_no_checkpoint(tmp_path: Path) -> None:
     run = made(tmp_path / "x", export_every=5)
-    write_record(run, {10: Net.DONE})
+    write_record(run, {10: NetState.DONE})
     assert main(["clean", str(run), "--yes"]) == 0
     assert there(run) == [6, 12]
 

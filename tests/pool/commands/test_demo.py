@@ -20,7 +20,7 @@ def test_it_trains_exports_and_evaluates_in_any_folder_and_shows_each_command(tm
     done = call_pool("demo", "a demo", *SETS, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     shown = [line for line in done.stdout.splitlines() if line.startswith(("pool ", "demo "))]
-    sample = bundle.folder() / "sample/positions.epd"
+    sample = bundle.configs_folder() / "sample/positions.epd"
     assert [line.split(":")[0] for line in shown[::2]] == ["demo 1/3", "demo 2/3", "demo 3/3"]
     assert shown[1].startswith("pool train 'a demo/demo.toml' --set 'run.dir=a demo' --set model.l1=32 ")
     assert shown[3] == "pool export 'a demo/checkpoints/last' -o 'a demo/net.nnue'"
@@ -52,6 +52,6 @@ def test_a_full_disk_is_one_line_that_names_the_file(
     def full(_name: str) -> str:
         raise OSError(errno.ENOSPC, "No space left on device")  # as of a write, without the file's name
 
-    monkeypatch.setattr(bundle, "text", full)
+    monkeypatch.setattr(bundle, "read_text", full)
     assert main(["demo", str(tmp_path / "demo")]) == 71
     assert capsys.readouterr().err == f"pool: {tmp_path / 'demo/demo.toml'}: No space left on device\n"

@@ -63,14 +63,14 @@ def test_the_command_lists_prints_and_copies(
     assert Path("my own.toml").read_text() == text
 
 
-@pytest.mark.parametrize("name", bundle.names())
+@pytest.mark.parametrize("name", bundle.list_names())
 def test_every_config_is_accepted_says_what_it_is_and_finds_the_sample(name: str) -> None:
-    for settings in configs_in(bundle.text(name), name):
+    for settings in configs_in(bundle.read_text(name), name):
         for entry in (*settings.data.train, *settings.data.validation):
             for file in (entry,) if isinstance(entry, str) else entry.files:
                 assert "*" in file or Path(file).is_file()
-    assert bundle.about(name).endswith(".")
-    assert not re.search(r"`make |docs/|configs/[^s]", bundle.text(name)), "only a checkout has these"
+    assert bundle.read_summary(name).endswith(".")
+    assert not re.search(r"`make |docs/|configs/[^s]", bundle.read_text(name)), "only a checkout has these"
 
 
 def test_a_config_is_found_beside_an_installed_package_and_its_path_is_quoted(
@@ -79,18 +79,18 @@ def test_a_config_is_found_beside_an_installed_package_and_its_path_is_quoted(
     package = tmp_path / 'a "quoted" \\ folder' / "pool"
     shutil.copytree(ROOT / "configs", package / "configs")
     monkeypatch.setattr(bundle, "__file__", str(package / "config/bundle.py"))
-    (file,) = tomllib.loads(bundle.text("demo"))["data"]["train"]
+    (file,) = tomllib.loads(bundle.read_text("demo"))["data"]["train"]
     assert Path(file) == package / "configs/sample/train.binpack"
     shutil.rmtree(package / "configs")
     with pytest.raises(RunError, match="install it again"):
-        bundle.names()
+        bundle.list_names()
 
 
 def test_copying_never_replaces_a_file(tmp_path: Path) -> None:
     target = tmp_path / "x.toml"
     target.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(ConfigError, match="is there already"):
-        bundle.copy("demo", target)
+        bundle.copy_config("demo", target)
     assert not (tmp_path / "elsewhere").exists()
 
 

@@ -9,13 +9,13 @@ import pytest
 
 from loader.section import Effect
 from pool import numerics
-from pool.config.key_path import walk
+from pool.config.key_path import walk_fields
 from pool.config.load import parse_config
 from pool.config.tree import config_class
 from pool.exchange.plan import TensorSpec, build_plan
 from tests.support.runs import TOY, run_well
 
-KEYS = dict(walk(config_class("stockfish")))
+KEYS = dict(walk_fields(config_class("stockfish")))
 BASE = {**TOY, "data.source": "tests.support.data.validated:NamedSource", "pool.devices": ["cpu"], "pool.threads": 1}
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pool.config.ensemble import MOST_SEED
+from pool.config.ensemble import MAX_SEED
 from pool.config.load import load_config, parse_config
 from pool.errors import ConfigError
 
@@ -93,7 +93,7 @@ def test_the_losses_of_a_group_have_to_fit_a_message() -> None:
 
 
 def test_the_last_seed_has_to_be_one() -> None:
-    fits = {"run": {"model_seed": MOST_SEED - 1}, "ensemble": {"members": 2}}
-    assert [member.model_seed for member in parse_config(fits, "here").members] == [MOST_SEED - 1, MOST_SEED]
+    fits = {"run": {"model_seed": MAX_SEED - 1}, "ensemble": {"members": 2}}
+    assert [member.model_seed for member in parse_config(fits, "here").members] == [MAX_SEED - 1, MAX_SEED]
     with pytest.raises(ConfigError, match=r"here: ensemble\.members: the last member's seed .* lower run\.model_seed"):
         parse_config({**fits, "ensemble": {"members": 3}}, "here")

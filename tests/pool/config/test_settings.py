@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from pool.config.load import parse_config
-from pool.config.reference import groups, plain, show
+from pool.config.reference import format_text, list_sections, print_settings
 from pool.config.stages import EndConfig, StageConfig
 from pool.config.tree import config_class
 from pool.errors import ConfigError
@@ -19,7 +19,7 @@ from tests.support.paths import ROOT
 
 
 def test_every_key_has_a_meaning_and_allowed_values() -> None:
-    for group in groups("stockfish"):
+    for group in list_sections("stockfish"):
         for setting in group.settings:
             assert setting.meaning, setting.key
             assert setting.allowed, setting.key
@@ -34,7 +34,7 @@ def test_every_key_of_the_tree_is_listed_once() -> None:
         return found
 
     sources = ("chess", "synthetic")
-    listed = [setting.key for group in groups("stockfish", sources) for setting in group.settings]
+    listed = [setting.key for group in list_sections("stockfish", sources) for setting in group.settings]
     assert len(listed) == len(set(listed))
     of_runs = set().union(*(keys(config_class("stockfish", source)().model_dump()) for source in sources))
     of_recipes = {f"stages.{key}" for key in EndConfig.model_fields} | {
@@ -59,7 +59,7 @@ def test_an_unknown_key_that_is_called_like_a_type_is_named(name: str) -> None:
 
 
 def test_limits_and_defaults_are_those_of_the_classes() -> None:
-    by_key = {setting.key: setting for group in groups("stockfish") for setting in group.settings}
+    by_key = {setting.key: setting for group in list_sections("stockfish") for setting in group.settings}
     assert by_key["model.l1"].default == "1024"
     assert by_key["model.l1"].allowed == "integer, above 0, at most 16,384, a multiple of 8"
     assert by_key["train.reduction"].allowed == '"mean" or "sum"'
@@ -68,14 +68,14 @@ def test_limits_and_defaults_are_those_of_the_classes() -> None:
 
 
 def test_a_task_of_ones_own_is_shown_with_its_own_sections() -> None:
-    assert "model.hidden = 16" in plain("tests.support.toy")
+    assert "model.hidden = 16" in format_text("tests.support.toy")
     with pytest.raises(ConfigError, match="no task 'nonsense'"):
-        groups("nonsense")
+        list_sections("nonsense")
 
 
 def test_on_a_terminal_there_are_tables_with_the_names_of_the_sections() -> None:
     out = io.StringIO()
-    show(Console(file=out, force_terminal=True, width=120), "stockfish")
+    print_settings(Console(file=out, force_terminal=True, width=120), "stockfish")
     assert "[data.chess.filters]" in out.getvalue()
     assert "skip_in_check" in out.getvalue()
 
@@ -86,4 +86,4 @@ def test_the_command_is_plain_where_nobody_looks_and_does_not_import_torch() -> 
         [sys.executable, "-c", code, "settings"], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout == plain("stockfish")
+    assert done.stdout == format_text("stockfish")

@@ -19,7 +19,7 @@ from loader.section import union_types
 from loader.stream.interface import Cursor
 from pool.checkpoint.state import OPTIMIZER, WEIGHTS, OptimizerNumbers, SavedState, encode_state, read_state
 from pool.checkpoint.tensor_file import FileSums
-from pool.config.key_path import walk
+from pool.config.key_path import walk_fields
 from pool.config.load import load_config, parse_config
 from pool.config.tree import Config, config_class
 from pool.errors import ConfigError
@@ -185,7 +185,7 @@ def numeric_keys() -> list[tuple[str, str, FieldInfo]]:
     return [
         (task, key, field)
         for task in TASKS
-        for key, field in walk(config_class(task))
+        for key, field in walk_fields(config_class(task))
         if {int, float} & set(union_types(field.annotation))
         and (task == "stockfish" or not key.startswith(("model.", "loss.")))
     ]
@@ -307,7 +307,7 @@ def test_the_largest_run_can_be_reported_and_shown() -> None:
     """Its steps, batches and samples fit the words of messages."""
     largest = {
         key: bounds(field)[1]
-        for key, field in walk(config_class("stockfish"))
+        for key, field in walk_fields(config_class("stockfish"))
         if {int} & set(union_types(field.annotation))
     }
     steps, per_step, batch = (largest[f"{key}"] for key in ("train.steps", "train.batches_per_step", "data.batch_size"))
@@ -342,6 +342,6 @@ def test_the_largest_run_can_be_reported_and_shown() -> None:
 def test_choices_are_no_numbers() -> None:
     """`NUMERIC` would miss a Literal of numbers."""
     for task in TASKS:
-        for _, field in walk(config_class(task)):
+        for _, field in walk_fields(config_class(task)):
             for kind in union_types(field.annotation):
                 assert get_origin(kind) is not Literal or all(isinstance(choice, str) for choice in get_args(kind))

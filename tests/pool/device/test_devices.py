@@ -103,6 +103,6 @@ def test_devices_of_the_machine_that_a_run_does_not_use_are_named(
     assert told is None if line is None else told is not None and told.startswith(line)
 
 
-@pytest.mark.parametrize("name", bundle.names())
+@pytest.mark.parametrize("name", bundle.list_names())
 def test_bundled_configs_use_what_the_machine_has(name: str) -> None:
-    assert {config.pool.devices for config in configs_in(bundle.text(name), name)} == {("auto",)}
+    assert {config.pool.devices for config in configs_in(bundle.read_text(name), name)} == {("auto",)}

@@ -145,14 +145,14 @@ class Sink:
     def __init__(self, gradients: list[Tensor]) -> None:
         self.gradients = gradients
 
-    def begin(self, weight: Tensor) -> tuple[Tensor, Sequence[int]]:
+    def start_gradient(self, weight: Tensor) -> tuple[Tensor, Sequence[int]]:
         self.gradients.append(torch.full_like(weight, torch.nan, requires_grad=False))
         return self.gradients[-1], [weight.shape[0]]
 
-    def written(self, weight: Tensor, rows: int) -> None:
+    def report_written(self, weight: Tensor, rows: int) -> None:
         pass
 
-    def done(self, weight: Tensor, finite: Tensor | bool) -> None:
+    def finish_gradient(self, weight: Tensor, finite: Tensor | bool) -> None:
         assert bool(finite)
         del weight
 

@@ -99,7 +99,7 @@ def test_a_batch_leaves_its_buffers_in_the_tensors_that_the_run_knows(change: st
     bindings = Bindings(model, find_attributes(cast(Any, task), model))
     for count in (1, 2):
         BROUGHT_BACK[change](model, task)
-        assert bindings.settle(memory) == ""
+        assert bindings.restore_tensors(memory) == ""
         assert [each for _, each in untrained_tensors(model)] == known
         assert [each.data_ptr() for each in known] == [each.data_ptr() for each in memory]
         assert model.get_buffer("seen").item() == count
@@ -203,7 +203,7 @@ def test_what_would_stay_in_one_process_is_named(change: str) -> None:
     bindings = Bindings(model, find_attributes(cast(Any, task), model))
     change_it, complaint = NAMED[change]
     change_it(model, task)
-    assert complaint in bindings.settle(memory)
+    assert complaint in bindings.restore_tensors(memory)
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ def test_where_weights_may_change_they_do_however_that_is_written(change: Callab
     before = bias._version
     with torch.no_grad():
         change(model)
-    assert bindings.settle([each.detach() for _, each in untrained_tensors(model)], places) == ""
+    assert bindings.restore_tensors([each.detach() for _, each in untrained_tensors(model)], places) == ""
     assert [each for _, each in trained_parameters(model)] == parameters
     assert [each.data_ptr() for each in parameters] == [each.data_ptr() for each in places]
     assert bias.tolist() == [2, 2, 2]
@@ -239,7 +239,7 @@ def test_where_weights_may_change_freezing_one_is_named() -> None:
     bindings = Bindings(model, weights_change=True)
     model.mid.requires_grad_(requires_grad=False)
     assert "freezes the parameter mid.weight, which no worker gets to know: freeze it in build_model" in (
-        bindings.problem()
+        bindings.find_problem()
     )
 
 

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from loader.stream.schema import BatchSchema, DenseField, SparseField
 from pool.ensemble import execution_choice
 from pool.ensemble.batched_members import BatchedMembers
-from pool.ensemble.execution import Execution, OneByOne
-from pool.ensemble.execution_choice import choose
+from pool.ensemble.execution import Execution, SequentialMembers
+from pool.ensemble.execution_choice import choose_execution
 from pool.ensemble.member import Member
 from pool.nn.batch import TensorBatch
 from pool.task.task import Progress, Task
@@ -33,10 +33,10 @@ def chosen(task: Task, settings: Sequence[object] = (None,) * 8) -> str:
         member.model.eval()
     before = torch.random.get_rng_state()
     buffers = [buffer.clone() for member in members for buffer in member.model.buffers()]
-    one_by_one = InTurn(members)
-    execution, line = choose(members, SCHEMA, one_by_one)
+    sequential = InTurn(members)
+    execution, line = choose_execution(members, SCHEMA, sequential)
     assert isinstance(execution, BatchedMembers) == (line == "the dense layers of all members are computed together")
-    assert isinstance(execution, BatchedMembers) or execution is one_by_one
+    assert isinstance(execution, BatchedMembers) or execution is sequential
     assert "\n" not in line
     assert torch.equal(torch.random.get_rng_state(), before)
     assert all(parameter.grad is None for member in members for parameter in member.model.parameters())
@@ -143,13 +143,13 @@ def test_members_that_all_have_other_settings_are_computed_alone() -> None:
 
 
 def test_wide_layers_keep_a_processor_busy_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    numbers = sum(parameter.numel() for parameter in execution_choice.dense(members_of(toy(), 1)[0].model))
-    monkeypatch.setitem(execution_choice.MOST_WORK, "cpu", numbers * SCHEMA.batch_size - 1)
+    numbers = sum(parameter.numel() for parameter in execution_choice.dense_parameters(members_of(toy(), 1)[0].model))
+    monkeypatch.setitem(execution_choice.MAX_WORK, "cpu", numbers * SCHEMA.batch_size - 1)
     assert chosen(toy()) == (
         f"the dense layers of each take {numbers * SCHEMA.batch_size:,} multiply-adds a batch; with more than "
         f"{numbers * SCHEMA.batch_size - 1:,} that is faster"
     )
-    monkeypatch.setitem(execution_choice.MOST_WORK, "cpu", numbers * SCHEMA.batch_size)
+    monkeypatch.setitem(execution_choice.MAX_WORK, "cpu", numbers * SCHEMA.batch_size)
     assert chosen(toy()).startswith("the dense layers of all")
 
 
@@ -163,7 +163,7 @@ def test_native_code_of_a_task_serves_its_members_one_after_the_other() -> None:
     task = StockfishTask(ModelConfig(l1=32), LossConfig())
     model = task.build_model()
     members = [Member(task, model, seed, None) for seed in range(8)]
-    execution, line = choose(members, schema, InTurn(members))
+    execution, line = choose_execution(members, schema, InTurn(members))
     assert "the model (StockfishModel) uses an autograd.Function that has no rule for vmap" in line
     assert not isinstance(execution, BatchedMembers)
 
@@ -195,12 +195,12 @@ def test_members_with_noise_around_lambda_are_computed_in_turn(jitter: LambdaJit
 
 
 def ways(members: Sequence[Member]) -> list[Execution]:
-    in_turn = OneByOne(members, torch.device("cpu"))
+    in_turn = SequentialMembers(members, torch.device("cpu"))
     return [BatchedMembers(members, in_turn), in_turn]
 
 
 def test_any_layout_of_a_batch_can_be_made() -> None:
-    batch = execution_choice.some_batch(replace(SCHEMA, num_buckets=5))
+    batch = execution_choice.create_sample_batch(replace(SCHEMA, num_buckets=5))
     assert batch.bucket_offsets == (0, 9, 19, 28, 38, 48)
     assert batch.sparse["features"].values is None
     assert batch.sparse["items"].values is not None

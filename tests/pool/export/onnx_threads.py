@@ -20,7 +20,7 @@ from loader.stream.data import Data
 from loader.stream.sequential import read_in_file_order
 from pool.commands.main import main
 from pool.config.load import parse_config
-from pool.export.onnx import TOLERANCE, inputs_of
+from pool.export.onnx import TOLERANCE, model_inputs
 from tests.pool.export.test_onnx import clicks, exported, write_rows
 
 
@@ -34,7 +34,7 @@ def check_threads(folder: Path, kind: str, rows: int, threads: Sequence[int], ca
     expected = np.loadtxt(folder / "right.tsv")
     tree["data"]["batch_size"] = rows
     ((batch, order),) = read_in_file_order(Data(without_labels(parse_config(tree, "test").data), identify([data]), 42))
-    inputs = {name: tensor.numpy() for name, tensor in inputs_of(batch).items() if name != "label"}
+    inputs = {name: tensor.numpy() for name, tensor in model_inputs(batch).items() if name != "label"}
     for number, session in sessions.items():
         for call in range(calls):
             (found,) = session.run(None, inputs)

@@ -17,7 +17,7 @@ import sparsepool
 from pool.checkpoint.validations import Goal, Validation
 from pool.commands.main import main
 from pool.config.load import parse_config
-from pool.export.load import load_members, load_trained
+from pool.export.load import load_network, load_networks
 from pool.export.member import Choice
 from pool.nn.batch import TensorBatch
 from pool.tasks.chess.networks.network_files import open_network
@@ -119,7 +119,7 @@ def test_the_average_is_that_of_the_weights_of_members_that_began_with_the_same(
     for name, array in found.items():
         each = [arrays[f"member.{m}.{name}"].astype(np.float64) for m in range(3)]
         np.testing.assert_array_equal(array, np.mean(each, axis=0).astype(np.float32))
-    model = load_trained(tmp_path / "run", None, Choice(average=True)).model
+    model = load_network(tmp_path / "run", None, Choice(average=True)).model
     assert_same({name: tensor.numpy() for name, tensor in model.state_dict().items()}, found)
 
 
@@ -142,7 +142,7 @@ def test_buffers_are_averaged_and_whole_numbers_are_those_of_the_first(tmp_path:
             tensors[f"member.{m}.norm.running_mean"] += m
 
     checkpoint = save(tmp_path / "run", tree, change=change)
-    state = load_trained(checkpoint, str(TOY["task"]), Choice(average=True)).model.state_dict()
+    state = load_network(checkpoint, str(TOY["task"]), Choice(average=True)).model.state_dict()
     assert state["norm.num_batches_tracked"] == torch.tensor(5)
     assert state["norm.running_mean"].tolist() == [0.5] * 16
 
@@ -324,8 +324,8 @@ def test_weights_and_metrics_of_a_member(tmp_path: Path) -> None:
 
 def test_members_are_told_apart_by_words(tmp_path: Path) -> None:
     checkpoint = save(tmp_path / "run", SEEDS)
-    found = load_members(checkpoint, None, "predict")
+    found = load_networks(checkpoint, None, "predict")
     assert [str(member) for member in found] == [f"{checkpoint}, member {m}" for m in range(3)]
     assert [member.config["run"]["model_seed"] for member in found] == [42, 43, 44]
-    (alone,) = load_members(save(tmp_path / "alone", CLICKS), None, "predict")
+    (alone,) = load_networks(save(tmp_path / "alone", CLICKS), None, "predict")
     assert str(alone) == str(alone.checkpoint)

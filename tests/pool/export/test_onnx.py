@@ -22,7 +22,7 @@ from loader.stream.data import Data
 from loader.stream.sequential import read_in_file_order
 from pool.commands.main import main
 from pool.config.load import parse_config
-from pool.export.onnx import TOLERANCE, inputs_of, random_batch
+from pool.export.onnx import TOLERANCE, model_inputs, random_batch
 from pool.tasks.clicks.task import ClicksTask
 from tests.loader.conftest import write_random_games
 from tests.pool.analysis.test_predict import saved
@@ -87,7 +87,7 @@ def computed(model: Path, tree: dict[str, Any], data: Path) -> npt.NDArray[Any]:
     config = without_labels(parse_config(tree, "test").data)
     found = []
     for batch, order in read_in_file_order(Data(config, identify([data]), 42)):
-        inputs = inputs_of(batch)
+        inputs = model_inputs(batch)
         (numbers,) = session.run(None, {name: inputs[name].numpy() for name in wanted})
         own = np.empty_like(numbers)
         own[order] = numbers

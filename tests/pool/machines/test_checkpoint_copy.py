@@ -15,7 +15,7 @@ from pool.checkpoint.state import OptimizerNumbers
 from pool.checkpoint.store import Checkpoint, save_checkpoint
 from pool.errors import CheckpointError
 from pool.machines import checkpoint_copy
-from pool.machines.checkpoint_copy import copy_checkpoint, read_piece
+from pool.machines.checkpoint_copy import copy_checkpoint, read_block
 from pool.protocol.messages import CheckpointRequest, CheckpointShard
 
 STEP = 400
@@ -24,7 +24,7 @@ STEP = 400
 @pytest.fixture
 def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
     """Checkpoints, and a folder without."""
-    monkeypatch.setattr(checkpoint_copy, "PIECE_BYTES", 1000)
+    monkeypatch.setattr(checkpoint_copy, "BLOCK_NBYTES", 1000)
     there, here = tmp_path / "there", tmp_path / "here"
     here.mkdir()
     save_checkpoint(
@@ -45,7 +45,7 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path
 
 def asks(there: Path) -> Callable[[CheckpointRequest], tuple[CheckpointShard, memoryview]]:
     def ask(request: CheckpointRequest) -> tuple[CheckpointShard, memoryview]:
-        piece, data = read_piece(there, request)
+        piece, data = read_block(there, request)
         return piece, memoryview(data)
 
     return ask
@@ -93,7 +93,7 @@ def test_what_arrives_damaged_is_no_checkpoint(folders: tuple[Path, Path]) -> No
 def test_only_files_of_a_checkpoint_are_given_out(name: str, folders: tuple[Path, Path]) -> None:
     there, _ = folders
     (there / "secret").write_text("x")
-    piece, data = read_piece(there, CheckpointRequest(STEP, name, 0))
+    piece, data = read_block(there, CheckpointRequest(STEP, name, 0))
     assert "no file of that name" in piece.refused
     assert not data
 

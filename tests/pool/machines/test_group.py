@@ -14,15 +14,15 @@ import pytest
 
 from loader.exit_codes import EXIT_CRASH_LOOP
 from pool.errors import RunError
-from pool.machines import chair, group
+from pool.machines import group, leader
 from pool.machines.addresses import Endpoint
+from pool.machines.follower import Follower
 from pool.machines.group import MachineGroup
 from pool.machines.key import read_key, write_key
-from pool.machines.member import Member
-from pool.machines.place import MachinePlace
+from pool.machines.rank import MachineRank
 from tests.support.wait import wait_for
 
-PATIENCE = 1.5
+SILENCE_TIMEOUT = 1.5
 HOST = "127.0.0.1"
 
 
@@ -36,14 +36,14 @@ def free_port() -> int:
 @pytest.fixture
 def machines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[MachineGroup]]:
     """Two machines that have less patience."""
-    for module in (chair, group):
-        monkeypatch.setattr(module, "PATIENCE", PATIENCE)
+    for module in (leader, group):
+        monkeypatch.setattr(module, "SILENCE_TIMEOUT", SILENCE_TIMEOUT)
     write_key(tmp_path / "run.key")
     first = Endpoint(HOST, free_port())
-    places = [MachinePlace(2, machine, HOST, read_key(tmp_path / "run.key")) for machine in range(2)]
-    groups = [MachineGroup(place, first, [HOST]) for place in places]
+    ranks = [MachineRank(2, machine, HOST, read_key(tmp_path / "run.key")) for machine in range(2)]
+    groups = [MachineGroup(rank, first, [HOST]) for rank in ranks]
     for each in groups:
-        each.member.can_begin([0])
+        each.follower.report_steps([0])
     yield groups
     for each in groups:
         each.close()
@@ -53,7 +53,7 @@ def outcome_of(machine: MachineGroup, timeout: float) -> tuple[list[str], str]:
     """Waits for the first step: the lines, and the error that ends it."""
     lines: list[str] = []
     try:
-        machine.wait_for_step(Path, lambda: False, lines.append, timeout)
+        machine.wait_for_decision(Path, lambda: False, lines.append, timeout)
     except RunError as error:
         return lines, f"{error.exit_code}: {error}"
     return lines, ""
@@ -90,8 +90,8 @@ def test_a_machine_that_is_heard_and_can_not_hear(machines: list[MachineGroup]) 
     """A firewall before the second lets nothing in."""
     with closed_port() as port:
         address = f"tcp://{HOST}:{port}"
-        machines[1].member = Member("life", address)
-        machines[1].member.can_begin([0])
+        machines[1].follower = Follower("life", address)
+        machines[1].follower.report_steps([0])
         (first, first_error), (second, second_error) = outcomes_of(machines, 1)
     line = f"machine 1: it is heard, but there is no connection to machine 1 at {address}: let that port through"
     assert any(f"waiting up to 1 s for {line}" in each for each in first)
@@ -104,8 +104,8 @@ def test_a_machine_that_is_heard_and_can_not_hear(machines: list[MachineGroup]) 
 def test_a_first_machine_that_nothing_reaches(machines: list[MachineGroup], tmp_path: Path) -> None:
     """A firewall before the first lets nothing in: neither hears of the other."""
     with closed_port() as port:
-        place = MachinePlace(2, 1, HOST, read_key(tmp_path / "run.key"))
-        deaf = MachineGroup(place, Endpoint(HOST, port), [HOST])
+        rank = MachineRank(2, 1, HOST, read_key(tmp_path / "run.key"))
+        deaf = MachineGroup(rank, Endpoint(HOST, port), [HOST])
         (first, first_error), (second, second_error) = outcomes_of([machines[0], deaf], 1)
         deaf.close()
     where = f"there is no connection to tcp://{HOST}:{port}"
@@ -118,8 +118,8 @@ def test_a_first_machine_that_nothing_reaches(machines: list[MachineGroup], tmp_
 def hear_all(machines: list[MachineGroup]) -> Callable[[], bool]:
     def are_connected() -> bool:
         for each in machines:
-            each.hear()
-        return all(each._hub.is_connected(1 - each.place.machine) for each in machines)
+            each.exchange_messages()
+        return all(each._hub.is_connected(1 - each.rank.machine) for each in machines)
 
     return are_connected
 
@@ -133,9 +133,9 @@ def test_a_machine_that_was_paused_waits_for_nobody(
     clock = time.monotonic
     later = 0.0
     monkeypatch.setattr(time, "monotonic", lambda: clock() + later)
-    later = 10 * PATIENCE  # in which the other one goes on
-    machines[1 - paused].hear()
-    machines[paused].hear()
-    assert machines[paused].waits_for == ""
-    machines[1].member.missing = (1,)  # as the first machine has said before it was heard again
-    assert "1" not in machines[1].waits_for
+    later = 10 * SILENCE_TIMEOUT  # in which the other one goes on
+    machines[1 - paused].exchange_messages()
+    machines[paused].exchange_messages()
+    assert machines[paused].missing_machines == ""
+    machines[1].follower.missing_machines = (1,)  # as the first machine has said before it was heard again
+    assert "1" not in machines[1].missing_machines

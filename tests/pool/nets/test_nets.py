@@ -20,7 +20,16 @@ from pool.config.load import parse_config
 from pool.errors import CheckpointError, ConfigError
 from pool.export.command import export_command
 from pool.nets.numbers import join_numbers, parse_numbers
-from pool.nets.record import NETS, RECORD, Net, NetPlan, net_name, read_record, still_to_export, write_record
+from pool.nets.record import (
+    NETS,
+    RECORD,
+    NetPlan,
+    NetState,
+    create_export_check,
+    net_file_name,
+    read_record,
+    write_record,
+)
 from pool.run_folder.files import publish
 from pool.supervisor import numbered_nets
 from pool.supervisor.listeners import SendRoster
@@ -33,37 +42,47 @@ CLICKS = {"task": "clicks", "model": {"fields": {"features": 50}}}
 # --- what is next ---
 
 
-def plan_of(states: dict[int, Net], *checkpoints: int, has_command: bool = True) -> NetPlan:
+def plan_of(states: dict[int, NetState], *checkpoints: int, has_command: bool = True) -> NetPlan:
     return NetPlan(5, has_command, states, checkpoints)
 
 
 @pytest.mark.parametrize(
-    ("plan", "exports", "trials", "next_trial"),
+    ("plan", "exports", "trials", "next_step_to_try"),
     [
         pytest.param(plan_of({}, 0, 5, 7, 10), [5, 10], [], None, id="in order"),
-        pytest.param(plan_of({5: Net.WRITTEN}, 5, 10), [10], [5], 5, id="tried while the next is exported"),
-        pytest.param(plan_of({5: Net.WRITTEN, 10: Net.WRITTEN}, 10), [], [5, 10], 5, id="tried in order"),
-        pytest.param(plan_of({5: Net.DONE, 10: Net.DONE}, 5, 10, 15), [15], [], None, id="done"),
-        pytest.param(plan_of({5: Net.DONE, 10: Net.WRITTEN, 15: Net.NOT_WRITTEN}, 15, 20), [20], [10], 10, id="resume"),
-        pytest.param(plan_of({5: Net.WRITTEN}, 10, has_command=False), [10], [], None, id="no command"),
-        pytest.param(plan_of({5: Net.NOT_WRITTEN}, 5), [], [], None, id="what can't be exported is not tried again"),
+        pytest.param(plan_of({5: NetState.WRITTEN}, 5, 10), [10], [5], 5, id="tried while the next is exported"),
+        pytest.param(plan_of({5: NetState.WRITTEN, 10: NetState.WRITTEN}, 10), [], [5, 10], 5, id="tried in order"),
+        pytest.param(plan_of({5: NetState.DONE, 10: NetState.DONE}, 5, 10, 15), [15], [], None, id="done"),
+        pytest.param(
+            plan_of({5: NetState.DONE, 10: NetState.WRITTEN, 15: NetState.NOT_WRITTEN}, 15, 20),
+            [20],
+            [10],
+            10,
+            id="resume",
+        ),
+        pytest.param(plan_of({5: NetState.WRITTEN}, 10, has_command=False), [10], [], None, id="no command"),
+        pytest.param(
+            plan_of({5: NetState.NOT_WRITTEN}, 5), [], [], None, id="what can't be exported is not tried again"
+        ),
         # numbers would come after later ones, which the coordinator ignores: of another train.export_every, say
-        pytest.param(plan_of({20: Net.WRITTEN}, 15, 20, 25), [15, 25], [20], None, id="an earlier one is not exported"),
+        pytest.param(
+            plan_of({20: NetState.WRITTEN}, 15, 20, 25), [15, 25], [20], None, id="an earlier one is not exported"
+        ),
     ],
 )
 def test_nets_are_exported_and_tried_in_the_order_of_the_steps(
-    plan: NetPlan, exports: list[int], trials: list[int], next_trial: int | None
+    plan: NetPlan, exports: list[int], trials: list[int], next_step_to_try: int | None
 ) -> None:
-    assert (plan.to_export, plan.to_try, plan.next_trial) == (exports, trials, next_trial)
-    assert plan.unsettled == sorted(exports + trials)
+    assert (plan.steps_to_export, plan.steps_to_try, plan.next_step_to_try) == (exports, trials, next_step_to_try)
+    assert plan.unfinished_steps == sorted(exports + trials)
 
 
 def test_nets_that_the_disk_did_not_take_and_commands_for_later_ones_wait_for_a_resumed_run() -> None:
-    plan = plan_of({5: Net.WRITTEN, 15: Net.WRITTEN}, 10, 20)
+    plan = plan_of({5: NetState.WRITTEN, 15: NetState.WRITTEN}, 10, 20)
     plan.postponed.add(10)
-    assert (plan.to_export, plan.to_try, plan.next_trial) == ([20], [5], 5)
-    plan.states[5] = Net.DONE
-    assert (plan.unsettled, plan.next_trial) == ([20], None)
+    assert (plan.steps_to_export, plan.steps_to_try, plan.next_step_to_try) == ([20], [5], 5)
+    plan.states[5] = NetState.DONE
+    assert (plan.unfinished_steps, plan.next_step_to_try) == ([20], None)
 
 
 # --- the record ---
@@ -71,11 +90,11 @@ def test_nets_that_the_disk_did_not_take_and_commands_for_later_ones_wait_for_a_
 
 def test_the_record_is_read_as_far_as_its_lines_are_whole(tmp_path: Path) -> None:
     assert read_record(tmp_path) == {}
-    write_record(tmp_path, {10: Net.NOT_WRITTEN, 5: Net.DONE})
-    assert read_record(tmp_path) == {5: Net.DONE, 10: Net.NOT_WRITTEN}
+    write_record(tmp_path, {10: NetState.NOT_WRITTEN, 5: NetState.DONE})
+    assert read_record(tmp_path) == {5: NetState.DONE, 10: NetState.NOT_WRITTEN}
     with (tmp_path / NETS / RECORD).open("a") as file:
         file.write('[]\n{"step": 15}\n{"step": 10, "is": "do')
-    assert read_record(tmp_path) == {5: Net.DONE, 10: Net.NOT_WRITTEN}
+    assert read_record(tmp_path) == {5: NetState.DONE, 10: NetState.NOT_WRITTEN}
 
 
 def test_a_checkpoint_is_kept_until_its_nets_are_on_record(tmp_path: Path) -> None:
@@ -83,11 +102,11 @@ def test_a_checkpoint_is_kept_until_its_nets_are_on_record(tmp_path: Path) -> No
         step_path(tmp_path / FOLDER, step).mkdir(parents=True)
 
     def left() -> list[int]:
-        remove_old_checkpoints(tmp_path / FOLDER, keep=1, is_needed=still_to_export(tmp_path, 5))
+        remove_old_checkpoints(tmp_path / FOLDER, keep=1, is_needed=create_export_check(tmp_path, 5))
         return sorted(int(path.name[5:]) for path in (tmp_path / FOLDER).iterdir())
 
     assert left() == [5, 10, 12]
-    write_record(tmp_path, {5: Net.WRITTEN})
+    write_record(tmp_path, {5: NetState.WRITTEN})
     assert left() == [10, 12]
 
 
@@ -201,24 +220,26 @@ def exported(
 def test_a_net_has_its_name_when_its_export_has_ended_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nets, lines = exported(tmp_path, "open(output, 'w').write('net')", monkeypatch)
     assert (lines, nets.status.settled) == ([], 4)
-    assert sorted(path.name for path in (tmp_path / NETS).iterdir()) == [RECORD, net_name(4, ".safetensors")]
-    assert read_record(tmp_path) == {4: Net.WRITTEN}
+    assert sorted(path.name for path in (tmp_path / NETS).iterdir()) == [RECORD, net_file_name(4, ".safetensors")]
+    assert read_record(tmp_path) == {4: NetState.WRITTEN}
 
 
 @pytest.mark.parametrize(
     ("code", "has_room", "record", "advice"),
     [
-        (EXIT_FAILED, True, {4: Net.NOT_WRITTEN}, "training goes on"),
+        (EXIT_FAILED, True, {4: NetState.NOT_WRITTEN}, "training goes on"),
         (EXIT_FAILED, False, {}, "training goes on, and a resumed run tries again: make room"),  # in a library's words
         (EXIT_RESOURCES, True, {}, "training goes on, and a resumed run tries again: make room"),
     ],
 )
 def test_of_an_export_that_fails_nothing_stays_and_the_run_does_not_wait(
-    code: int, has_room: bool, record: dict[int, Net], advice: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    code: int, has_room: bool, record: dict[int, NetState], advice: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = f"open(output, 'w').write('half')\nsys.stderr.write(f'pool: {{output}}: no\\n')\nsys.exit({code})"
     nets, lines = exported(tmp_path, program, monkeypatch, has_room=has_room)
-    assert lines == [f"nets of step 4 are not written: {tmp_path}/nets/{net_name(4, '.safetensors')}: no; {advice}"]
+    assert lines == [
+        f"nets of step 4 are not written: {tmp_path}/nets/{net_file_name(4, '.safetensors')}: no; {advice}"
+    ]
     assert (nets.status.settled, read_record(tmp_path)) == (4, record)
     assert not list((tmp_path / NETS).glob("*step*"))
 

@@ -23,18 +23,18 @@ class Slot:
         self.written_rows: dict[int, Tensor] = {}  # copies of the rows below a border, as they were then
         self._borders = borders
 
-    def begin(self, weight: Tensor) -> tuple[Tensor, Sequence[int]]:
+    def start_gradient(self, weight: Tensor) -> tuple[Tensor, Sequence[int]]:
         self.events.append("begin")
         self.memory = torch.full_like(weight, torch.nan, requires_grad=False)
         return self.memory, [*self._borders, len(weight)]
 
-    def written(self, weight: Tensor, rows: int) -> None:
+    def report_written(self, weight: Tensor, rows: int) -> None:
         assert self.memory is not None
         assert rows <= len(weight)
         self.events.append(f"{rows} rows")
         self.written_rows[rows] = self.memory[:rows].clone()
 
-    def done(self, weight: Tensor, finite: Tensor | bool) -> None:
+    def finish_gradient(self, weight: Tensor, finite: Tensor | bool) -> None:
         self.finite = bool(finite)
         assert self.memory is not None
         assert self.memory.shape == weight.shape

@@ -33,14 +33,14 @@ class Slot:
         self.finite: bool | None = None
         self._borders = borders
 
-    def begin(self, weight: Tensor) -> tuple[Tensor, Sequence[int]]:
+    def start_gradient(self, weight: Tensor) -> tuple[Tensor, Sequence[int]]:
         self.memory = torch.zeros_like(weight, requires_grad=False)
         return self.memory, [*self._borders, len(weight)]
 
-    def written(self, weight: Tensor, rows: int) -> None:
+    def report_written(self, weight: Tensor, rows: int) -> None:
         pass
 
-    def done(self, weight: Tensor, finite: Tensor | bool) -> None:  # noqa: ARG002
+    def finish_gradient(self, weight: Tensor, finite: Tensor | bool) -> None:  # noqa: ARG002
         self.finite = bool(finite)
 
 

@@ -39,7 +39,7 @@ def optimizers(
     generator = torch.Generator().manual_seed(1)
     parameters = [torch.nn.Parameter(torch.randn(spec.shape, generator=generator)) for spec in plan.parameters]
     config = OptimizerConfig.model_validate({"name": name, "args": args or {"lr": 0.1}, "groups": groups})
-    return BucketOptimizers(plan, parameters, config, ScheduleConfig.model_validate(schedule or {}).of_run(9))
+    return BucketOptimizers(plan, parameters, config, ScheduleConfig.model_validate(schedule or {}).resolve(9))
 
 
 def train(made: BucketOptimizers, first: int = 0, last: int = 6) -> dict[str, list[float]]:

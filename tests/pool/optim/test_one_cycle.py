@@ -21,7 +21,7 @@ CASES: dict[str, dict[str, Any]] = json.loads((DATA / "recipe/settings.json").re
 def test_rates_are_those_of_the_recipes_of_2026(name: str) -> None:
     args = {**CASES[name], "cycle_momentum": False}
     tree = {"task": "tests.support.toy", "schedule": {"name": "torch.optim.lr_scheduler.OneCycleLR", "args": args}}
-    schedule = parse_config(tree, "test").schedule.of_run(args["total_steps"])
+    schedule = parse_config(tree, "test").schedule.resolve(args["total_steps"])
     optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
     scheduler = make_schedule(optimizer, schedule)
     lines = (DATA / "recipe/onecycle.tsv").read_text().splitlines()

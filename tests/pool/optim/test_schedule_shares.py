@@ -64,45 +64,48 @@ def optimizers(schedule: dict[str, Any], steps: int) -> BucketOptimizers:
 
 @given(every=st.integers(1, 1 << 32), step=st.integers(0, 1 << 32))
 def test_a_number_of_steps_is_due_each_so_many(every: int, step: int) -> None:
-    schedule = ScheduleConfig(every=every, args={}).of_run(7)
-    assert schedule.due(step) == step // every
-    assert schedule.begin(step + 1) == (step + 1) * every
+    schedule = ScheduleConfig(every=every, args={}).resolve(7)
+    assert schedule.scheduler_steps(step) == step // every
+    assert schedule.training_step(step + 1) == (step + 1) * every
 
 
 @given(share=st.integers(1, 100_000), steps=st.integers(1, 1 << 32), step=st.integers(0, 1 << 32), due=st.integers(1))
 def test_a_share_is_due_at_the_nearest_steps_and_as_often_in_a_run_of_any_length(
     share: int, steps: int, step: int, due: int
 ) -> None:
-    schedule = ScheduleConfig(every=f"{share / 1000:.3f}%", args={}).of_run(steps)
-    assert schedule.due(0) == 0
+    schedule = ScheduleConfig(every=f"{share / 1000:.3f}%", args={}).resolve(steps)
+    assert schedule.scheduler_steps(0) == 0
     exact = Fraction(due * share * steps, 100_000)
-    assert abs(schedule.begin(due) - max(Fraction(1), exact)) <= Fraction(1, 2)
-    found = schedule.due(step)
-    assert found == 0 or schedule.begin(found) <= step
-    assert step == 0 or step < schedule.begin(found + 1)
-    assert abs(schedule.due(steps) - 100_000 / share) <= 1 or steps < 100_000 / share  # more of them than steps
+    assert abs(schedule.training_step(due) - max(Fraction(1), exact)) <= Fraction(1, 2)
+    found = schedule.scheduler_steps(step)
+    assert found == 0 or schedule.training_step(found) <= step
+    assert step == 0 or step < schedule.training_step(found + 1)
+    scheduler_steps = 100_000 / share
+    assert abs(schedule.scheduler_steps(steps) - scheduler_steps) <= 1 or steps < scheduler_steps
 
 
 def test_every_bundled_schedule_is_known_here() -> None:
-    assert set(IN_STEPS) == {name for name in bundle.names() if not is_recipe(tomllib.loads(bundle.text(name)))}
+    assert set(IN_STEPS) == {
+        name for name in bundle.list_names() if not is_recipe(tomllib.loads(bundle.read_text(name)))
+    }
 
 
 @pytest.mark.parametrize("name", IN_STEPS)
 def test_bundled_schedules_are_shares_that_in_their_own_length_are_the_steps_of_old(name: str) -> None:
-    tree = tomllib.loads(bundle.text(name))
+    tree = tomllib.loads(bundle.read_text(name))
     found = parse_config(tree, name)
-    old = ScheduleConfig(name=found.schedule.name, **IN_STEPS[name]).of_run(found.train.steps)
-    assert found.run_schedule.in_shares
+    old = ScheduleConfig(name=found.schedule.name, **IN_STEPS[name]).resolve(found.train.steps)
+    assert found.run_schedule.has_shares
     assert (found.run_schedule.name, found.run_schedule.args) == (old.name, old.args)
-    for change in range(1, old.due(found.train.steps) + 1):
-        assert found.run_schedule.begin(change) == old.begin(change)
-        for step in (old.begin(change) - 1, old.begin(change)):
-            assert found.run_schedule.due(step) == old.due(step)
+    for change in range(1, old.scheduler_steps(found.train.steps) + 1):
+        assert found.run_schedule.training_step(change) == old.training_step(change)
+        for step in (old.training_step(change) - 1, old.training_step(change)):
+            assert found.run_schedule.scheduler_steps(step) == old.scheduler_steps(step)
 
 
 @pytest.mark.parametrize("name", IN_STEPS)
 def test_bundled_schedules_end_with_the_same_rate_in_a_longer_run(name: str) -> None:
-    tree = tomllib.loads(bundle.text(name))
+    tree = tomllib.loads(bundle.read_text(name))
     tree["optimizer"] = {"name": "torch.optim.SGD", "args": {"lr": 1.0}}  # that of the recipe needs another package
     tree["task"] = "tests.support.toy"
     tree = {key: value for key, value in tree.items() if key not in ("model", "loss")}

@@ -17,7 +17,7 @@ from pool.config.load import parse_config
 from pool.config.tree import Config
 from pool.device.cards import Card
 from pool.exchange.plan import TensorSpec, build_plan
-from pool.machines.place import MachinePlace
+from pool.machines.rank import MachineRank
 from pool.metrics.layout import Measured
 from pool.metrics.metric import Column
 from pool.process.document import to_json
@@ -66,7 +66,7 @@ def full(run_dir: Path) -> RunPlan:
         only_check=True,
         start_from=NO_UTF8,
         deaths=(DeathInBatch("train", 5, 11, f"KeyError; traceback in {NO_UTF8}"),),
-        place=MachinePlace(3, 1, "10.0.0.2", "a" * 40, 7),
+        rank=MachineRank(3, 1, "10.0.0.2", "a" * 40, 7),
         validation_samples=12,
         validation_digests=("a1", "b2"),
     )

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from loader.stream.interface import Cursor
 from loader.stream.skipped_data import SkippedData
-from pool.config.ensemble import MOST_LOSSES, MOST_MEMBERS
+from pool.config.ensemble import MAX_GROUP_LOSSES, MAX_MEMBERS
 from pool.coordinator.scheduler.worker_pool import MAX_ASSIGNMENTS
 from pool.errors import ProtocolError
-from pool.machines.place import MOST_BATCHES, MOST_NUMBERS
+from pool.machines.rank import MAX_SHARE_BATCHES, MAX_SHARE_LOSSES
 from pool.metrics.feature_uses import UntrainedShare
 from pool.protocol import messages as m
 from pool.protocol.codec import MAX_BYTES, Envelope, decode, encode
@@ -32,7 +32,7 @@ EXAMPLES: list[m.Message] = [
     m.Notice("disk full"),
     m.FeederOrders(m.StreamOrders(1, CURSOR, 3), None),
     m.FeederReport(None, m.StreamReport(1, 7, (CURSOR, CURSOR))),
-    m.SkippedData("train", 3, (SkippedData("damaged", 7, 1, "game", "a.pgn", "line 4 of the game: '?'", 80, 3),)),
+    m.SkippedDataReport("train", 3, (SkippedData("damaged", 7, 1, "game", "a.pgn", "line 4 of the game: '?'", 80, 3),)),
     m.UntrainedFeatures(UntrainedShare("user", 10, 7, 100, 70)),
     m.WorkerOrders(3, (ASSIGNMENT,)),
     m.WorkerReport(
@@ -105,8 +105,8 @@ def test_the_longest_ring_that_the_config_allows_fits_in_a_report() -> None:
 
 def test_the_largest_share_of_a_step_that_several_machines_may_have_fits_in_a_report() -> None:
     """All of its batches are bad for all members but one."""
-    batches = range(1 << 40, (1 << 40) + MOST_BATCHES)
-    losses = tuple(m.BatchLosses(batch, (float("nan"),) * (MOST_NUMBERS // MOST_BATCHES)) for batch in batches)
+    batches = range(1 << 40, (1 << 40) + MAX_SHARE_BATCHES)
+    losses = tuple(m.BatchLosses(batch, (float("nan"),) * (MAX_SHARE_LOSSES // MAX_SHARE_BATCHES)) for batch in batches)
     unusable = tuple(m.UnusableBatch(batch, (0,), "x" * 200) for batch in batches)
     report = m.ShareReport(1 << 40, losses, unusable)
     assert encode(Envelope(ME, YOU, 1, report))
@@ -114,7 +114,7 @@ def test_the_largest_share_of_a_step_that_several_machines_may_have_fits_in_a_re
 
 def test_the_largest_groups_that_the_config_allows_fit_in_orders_and_reports() -> None:
     """All that can be said of them: no number of any member is finite, and all of them lose all batches."""
-    members, batches = MOST_MEMBERS, range(1 << 40, (1 << 40) + MOST_LOSSES // MOST_MEMBERS)
+    members, batches = MAX_MEMBERS, range(1 << 40, (1 << 40) + MAX_GROUP_LOSSES // MAX_MEMBERS)
     left_out = tuple(m.ExcludedBatch(batch, member) for batch in batches for member in range(members))
     assignment = m.Assignment("train", 1 << 40, tuple(batches), 1, 1 << 40, left_out=left_out)
     names = tuple(f"member.{member}.{'layers.' * 10}weight" for member in range(members))

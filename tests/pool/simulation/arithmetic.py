@@ -91,7 +91,7 @@ def stepped(weight: int, state: int, total: int, batches: int, reductions: int) 
 
 def averaged(setup: Setup, average: int, version: int, weights: Weights) -> int:
     """A member's average, when this version of its weights is complete."""
-    return hash((average, version, weights)) if setup.average.adds(version) else average
+    return hash((average, version, weights)) if setup.average.includes(version) else average
 
 
 def next_version(

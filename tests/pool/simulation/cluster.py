@@ -10,8 +10,8 @@ from collections import Counter, deque
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pool.machines.chair import PATIENCE, Chair
-from pool.machines.member import Member
+from pool.machines.follower import Follower
+from pool.machines.leader import SILENCE_TIMEOUT, Leader
 from pool.protocol.messages import MachineOrders, MachineReport
 from tests.pool.simulation.links import Links
 from tests.pool.simulation.setup import Setup
@@ -20,7 +20,7 @@ from tests.pool.simulation.world import World
 if TYPE_CHECKING:
     pass
 
-TICKS = 800 / PATIENCE  # scheduler steps of a machine in a second
+TICKS = 800 / SILENCE_TIMEOUT  # scheduler steps of a machine in a second
 BROKEN = 0.002  # share of a coordinator's moves in which a connection breaks and is made anew
 
 
@@ -63,23 +63,23 @@ class Cluster:
 
     # --- supervisors ---
 
-    def hear(self, chair: Chair | None, machine: int, member: Member) -> MachineOrders | None:
+    def hear(self, leader: Leader | None, machine: int, follower: Follower) -> MachineOrders | None:
         """A supervisor says how its machine is, and hears what it is ordered; that of the first machine has the
         books."""
         now = self.worlds[machine].time / TICKS
-        if chair is None:
-            self._reports.append((machine, member.report))
+        if leader is None:
+            self._reports.append((machine, follower.report))
             orders = self._orders[machine]
             return orders.popleft() if orders and self._arrives else None
         while self._reports:
             other, report = self._reports.popleft()
             if self._arrives:
-                chair.hear(other, report, now)
-                chair.look(now)
-                self._orders[other] = deque([chair.orders(other, report, now)])
-        chair.hear(0, member.report, now)
-        chair.look(now)
-        return chair.orders(0, member.report, now)
+                leader.receive_report(other, report, now)
+                leader.update(now)
+                self._orders[other] = deque([leader.orders_for(other, report, now)])
+        leader.receive_report(0, follower.report, now)
+        leader.update(now)
+        return leader.orders_for(0, follower.report, now)
 
     @property
     def _arrives(self) -> bool:

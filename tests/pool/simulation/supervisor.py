@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pool.machines.chair import Chair
-from pool.machines.member import Begin, Break, Member, Over, Refused
+from pool.machines.follower import Follower, MachineRefused, RunEnded, StartGeneration, StopGeneration
+from pool.machines.leader import Leader
 from pool.protocol.identity import COORDINATOR, FEEDER, WORKER, Peer
 from pool.protocol.messages import Roster, RosterEntry
 from pool.supervisor.failover import relevant_deaths
@@ -32,16 +32,16 @@ class SimSupervisor(Process):
         self._generations = 0  # coordinators that it has begun with other machines
         self._coordinator = Peer(COORDINATOR)
         self._draining = False
-        self.member: Member | None = None
-        self._chair: Chair | None = None
+        self.follower: Follower | None = None
+        self._leader: Leader | None = None
         if world.cluster is None:
             self._start(self._coordinator)
         else:
             life = f"{world.setup.rules.machine}.{world.time}"
-            self.member = Member(life, life)
-            self.member.can_begin(world.steps_left)
+            self.follower = Follower(life, life)
+            self.follower.report_steps(world.steps_left)
             if world.setup.rules.machine == 0:
-                self._chair = Chair(world.setup.rules.machines)
+                self._leader = Leader(world.setup.rules.machines)
         self._start(Peer(FEEDER))
         for index in range(world.setup.workers):
             self._start(Peer(WORKER, index))
@@ -53,8 +53,8 @@ class SimSupervisor(Process):
             self._tell_roster()
         elif world.unseen_deaths:
             self._died(world.unseen_deaths.pop(0))
-        elif self.member is not None and world.chance() < HEARS_MACHINES:
-            self._hear_machines(self.member)
+        elif self.follower is not None and world.chance() < HEARS_MACHINES:
+            self._receive_orders(self.follower)
         elif self._again():
             self._tell_roster()
             for process in list(world.processes.values()):
@@ -65,9 +65,9 @@ class SimSupervisor(Process):
     def _died(self, peer: Peer) -> None:
         del self._alive[peer.role_index]
         self._tell_roster()
-        if self.member is not None and peer.role == COORDINATOR:
+        if self.follower is not None and peer.role == COORDINATOR:
             finished, self.world.finished = self.world.finished, False
-            self.member.lost(self.world.steps_left, (), finished=finished)
+            self.follower.report_death(self.world.steps_left, (), finished=finished)
             return
         if peer.role == WORKER and peer.index in self.world.setup.lost and peer.incarnation >= self.world.setup.lives:
             self.world.seen["worker left out"] += 1
@@ -83,34 +83,34 @@ class SimSupervisor(Process):
         else:
             self._start(successor)
 
-    def _hear_machines(self, member: Member) -> None:
+    def _receive_orders(self, follower: Follower) -> None:
         cluster, machine = self.world.cluster, self.world.setup.rules.machine
         assert cluster is not None
-        orders = cluster.hear(self._chair, machine, member)
+        orders = cluster.hear(self._leader, machine, follower)
         if orders is None:
             if cluster.worlds[0].ended:
                 self.world.ended = True  # the first machine has heard that this one has finished, and is gone
-                if not member.report.finished:
+                if not follower.report.finished:
                     self.world.seen["begun anew after the end"] += 1
             return
-        known = member.coordinators
-        match member.hear(orders):
-            case Begin(generation, step):
+        known = follower.coordinators
+        match follower.apply_orders(orders):
+            case StartGeneration(generation, step):
                 self._begin(generation, step)
-            case Break():
+            case StopGeneration():
                 self.world.seen["generation broken"] += 1
                 if (COORDINATOR, 0) in self.world.processes:
                     self.world.kill((COORDINATOR, 0))
-            case Over(""):
+            case RunEnded(""):
                 self.world.ended = True
-            case Over(why) | Refused(why):
+            case RunEnded(why) | MachineRefused(why):
                 raise AssertionError(why)
-        if member.coordinators != known:
+        if follower.coordinators != known:
             self._tell_roster()
 
     def _begin(self, generation: int, step: int) -> None:
         """All machines begin together."""
-        assert self.member is not None
+        assert self.follower is not None
         ready = self.world.time + int(self.world.chance() ** 2 * 60)
         self._generations += 1
         self._coordinator = Peer(COORDINATOR, 0, self._generations)
@@ -118,7 +118,7 @@ class SimSupervisor(Process):
         process = SimCoordinator(self.world, self._coordinator, ready, left, self.world.deaths, generation)
         self.world.processes[self._coordinator.role_index] = process
         self._alive[self._coordinator.role_index] = self._coordinator
-        self.member.reached_at(f"{generation}")
+        self.follower.report_coordinator(f"{generation}")
         self._tell_roster()
 
     def _start(self, peer: Peer) -> None:
@@ -137,7 +137,7 @@ class SimSupervisor(Process):
 
     def _tell_roster(self) -> None:
         entries = tuple(RosterEntry(peer.role, peer.index, peer.incarnation, 0) for peer in self._alive.values())
-        machines = () if self.member is None else self.member.coordinators
+        machines = () if self.follower is None else self.follower.coordinators
         roster = Roster(entries, self._draining, machines=machines)
         for peer in self._alive.values():
             self.world.network.send(self.peer, peer, roster)

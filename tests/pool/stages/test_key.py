@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from loader.files.fingerprint import content_digest
 from pool.errors import ConfigError
-from pool.stages.key import digest, keys
+from pool.stages.key import digest, stage_keys
 from pool.stages.recipe import parse_recipe
 from tests.support.paths import SAMPLE
 
@@ -23,7 +23,7 @@ NONE, ALL, FROM_SECOND, THIRD = "", "first second third", "second third", "third
 
 
 def keys_of(tree: Tree) -> dict[str, str]:
-    return keys(parse_recipe(tree, (), "x.toml").stages)
+    return stage_keys(parse_recipe(tree, (), "x.toml").stages)
 
 
 def at(*path: str | int, to: Any) -> Change:

@@ -71,7 +71,7 @@ def test_what_is_set_on_the_command_line_wins_in_all_stages_or_in_one(tree: Tree
 
 def test_the_end_of_stages_is_set_on_the_command_line_for_all_or_for_one(tree: Tree) -> None:
     stages = recipe(tree, 'stages.test=["true"]', "stage.second.export=false", "stage.second.test=[]").stages
-    assert [(stage.own.export, list(stage.own.test)) for stage in stages] == [
+    assert [(stage.options.export, list(stage.options.test)) for stage in stages] == [
         (True, ["true"]),
         (False, []),
         (True, ["true"]),
@@ -84,7 +84,7 @@ def test_the_end_of_stages_is_set_on_the_command_line_for_all_or_for_one(tree: T
 
 def test_what_stages_says_holds_for_all_and_a_stage_may_say_otherwise(tree: Tree) -> None:
     tree["stage"][0]["export"] = False
-    assert [stage.own.export for stage in recipe(tree).stages] == [False, True, True]
+    assert [stage.options.export for stage in recipe(tree).stages] == [False, True, True]
 
 
 def without(key: str) -> Callable[[Tree], object]:

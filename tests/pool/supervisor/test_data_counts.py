@@ -18,7 +18,7 @@ from loader.stream.sequential import read_in_file_order
 from loader.stream.slots import allocate_slots
 from loader.stream.sources import data_config
 from pool.config.load import parse_config
-from pool.config.schedule import MOST_STEPS
+from pool.config.schedule import MAX_STEPS
 from pool.config.tree import Config
 from pool.errors import ConfigError, RunError
 from pool.stages.recipe import parse_recipe
@@ -178,7 +178,7 @@ def test_no_steps_or_too_many_are_told(plain: Path, size: int, steps: str) -> No
     settings["data"] |= {"batch_size": size, "tail": "drop"}
     with pytest.raises(ConfigError) as caught:
         steps_for(parse_config(settings, "a.toml"), identify([plain]))
-    said = f"train.epochs: 1,048,576 of 20,003 samples are {steps} steps; 1 to {MOST_STEPS:,} are allowed"
+    said = f"train.epochs: 1,048,576 of 20,003 samples are {steps} steps; 1 to {MAX_STEPS:,} are allowed"
     assert str(caught.value) == said
 
 

@@ -18,7 +18,7 @@ from pydantic import field_validator
 from loader.section import Section
 from pool.commands.main import PROGRAM
 from pool.config.tree import config_class
-from pool.ensemble.member import problem_of
+from pool.ensemble.member import find_loss_problem
 from pool.errors import ConfigError
 from pool.task import registry
 from pool.task.factory import make_task
@@ -179,13 +179,13 @@ def test_a_run_of_such_a_task_ends_before_it_begins(tmp_path: Path) -> None:
     ],
 )
 def test_a_loss_that_nothing_can_be_trained_on_is_described(loss: object, complaint: str) -> None:
-    problem = problem_of(loss, backward=True)
+    problem = find_loss_problem(loss, backward=True)
     assert problem.startswith(complaint)
     assert bool(problem) == bool(complaint)
 
 
 def test_a_validation_needs_no_gradient() -> None:
-    assert problem_of(torch.zeros(()), backward=False) == ""
+    assert find_loss_problem(torch.zeros(()), backward=False) == ""
 
 
 def test_a_bundled_task_brings_its_commands(

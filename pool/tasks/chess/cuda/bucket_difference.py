@@ -41,7 +41,7 @@ def layer_bucket_difference(layer: SparseLinear, sparse: SparseInput, borders: S
     def write(gradient: Tensor) -> Tensor | None:
         return layer.write_compact(sparse, gradient)
 
-    table, _ = layer.in_effect(layer.weight, None, sparse)
+    table, _ = layer.effective_parameters(layer.weight, None, sparse)
     return bucket_difference(layer.weight, table, sparse.features, sparse.offsets, borders, write)
 
 

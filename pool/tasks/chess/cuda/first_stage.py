@@ -61,7 +61,7 @@ def layer_first_stage(
     def write(gradient: Tensor) -> Tensor | None:
         return layer.write_compact(sparse, gradient)
 
-    table, bias = layer.in_effect(layer.weight, layer.bias, sparse)
+    table, bias = layer.effective_parameters(layer.weight, layer.bias, sparse)
     assert bias is not None
     lists = sparse.features, sparse.offsets
     return fused_first_stage(layer.weight, layer.bias, (table, bias), *lists, write, highest, activation, cut)

@@ -20,11 +20,11 @@ from loader.stream.schema import SparseBatch
 from loader.stream.sequential import read_in_file_order
 from pool.analysis.predict import Predictor
 from pool.config.changes import Change
-from pool.config.load import changed_config, load_config
-from pool.config.schedule import MOST_STEPS
+from pool.config.load import apply_changes, load_config
+from pool.config.schedule import MAX_STEPS
 from pool.config.tree import Config
 from pool.errors import ConfigError
-from pool.export.run import data_config
+from pool.export.run import build_data_config
 from pool.nn.batch import TensorBatch
 from pool.task.task import Progress
 from pool.tasks.chess.network import FileNetwork
@@ -99,7 +99,7 @@ def compare(
         if hasattr(error, "offset") or isinstance(error, ConfigError):
             raise
         raise ConfigError(str(error)) from None
-    share = lambda_at(base.loss, Progress(MOST_STEPS, MOST_STEPS)).base
+    share = lambda_at(base.loss, Progress(MAX_STEPS, MAX_STEPS)).base
     first = evaluated[0]
     rows = []
     for net, (values, score, result) in zip(nets, evaluated, strict=True):
@@ -129,11 +129,11 @@ def _base(opened: Sequence[Predictor | NetworkFile], changes: Sequence[Change], 
         return load_config(config_file, changes)
     for each in opened:
         if isinstance(each, Predictor):
-            return data_config(each.members[0], changes, "validate", SECTIONS)
+            return build_data_config(each.members[0], changes, "validate", SECTIONS)
     first = opened[0]
     assert isinstance(first, NetworkFile)
     tree = first.network.settings()
-    return changed_config({key: tree[key] for key in ("task", *SECTIONS) if key in tree}, changes, "validate")
+    return apply_changes({key: tree[key] for key in ("task", *SECTIONS) if key in tree}, changes, "validate")
 
 
 def _data_of(evaluator: Predictor | NetworkFile, base: Config) -> DataConfig:
@@ -144,7 +144,7 @@ def _data_of(evaluator: Predictor | NetworkFile, base: Config) -> DataConfig:
         inputs = evaluator.network.inputs
         own = {"features": inputs.features, "king_buckets": inputs.king_buckets, "output_buckets": "single"}
     else:
-        settings = data_config(evaluator.members[0], (), "validate").data.settings
+        settings = build_data_config(evaluator.members[0], (), "validate").data.settings
         own = {key: getattr(settings, key) for key in _INPUTS}
     return base.data.model_copy(update={"chess": base.data.settings.model_copy(update=own)})
 

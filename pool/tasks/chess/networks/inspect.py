@@ -11,7 +11,7 @@ import typer
 
 from loader.command_line.json_line import json_line
 from loader.pictures import require_matplotlib
-from pool.commands.arguments import Force, NetworkConfig, check_new
+from pool.commands.arguments import Force, NetworkConfig, refuse_existing
 from pool.errors import ConfigError
 from pool.tasks.chess.network import NetworkSummary, TensorSummary
 from pool.tasks.chess.networks.network_files import read_file
@@ -59,7 +59,7 @@ def inspect(
         from pool.tasks.chess.networks.pictures import draw  # late: matplotlib
 
         chosen = read_positions(positions, network.inputs, "--positions") if positions else []
-        drawn = draw(network, facts, chosen, pictures, lambda paths: check_new(paths, force))
+        drawn = draw(network, facts, chosen, pictures, lambda paths: refuse_existing(paths, force))
     if as_json:
         named = {"pictures": [str(path) for path in drawn]} if drawn else {}
         sys.stdout.write(json_line({"file": str(net), **asdict(facts), **named}))

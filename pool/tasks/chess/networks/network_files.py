@@ -98,10 +98,10 @@ def _of_checkpoint(checkpoint: Path, choice: Choice) -> Network:
     """Loads the members of a checkpoint that were chosen, and returns the network that they would be exported as."""
     task = str(read_state(checkpoint).config.get("task"))
     _check_task(task, network_families(), str(checkpoint))
-    from pool.export.load import load_members  # late: torch
+    from pool.export.load import load_networks  # late: torch
 
     networks = []
-    for trained in load_members(checkpoint, task, "eval", choice):
+    for trained in load_networks(checkpoint, task, "eval", choice):
         assert isinstance(trained.task, NetworkTask)
         try:
             networks.append(trained.task.network(trained.model))

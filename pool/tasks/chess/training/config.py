@@ -9,8 +9,8 @@ from pydantic import BeforeValidator, Field, create_model, model_validator
 from pydantic.fields import FieldInfo
 
 from loader.section import Effect, Section, WrongKeyError
-from pool.config.parts import problem_of_steps
-from pool.config.schedule import MOST_STEPS
+from pool.config.parts import find_steps_problem
+from pool.config.schedule import MAX_STEPS
 
 
 def _as_parts(value: Any) -> Any:
@@ -67,7 +67,7 @@ class LambdaPart(Section):
         Field(strict=False, description="factors of lambda_jitter where it begins and ends, along the same curve"),
     ] = (1.0, 1.0)
     steps: Annotated[
-        int | None, Field(gt=0, le=MOST_STEPS, description="steps that the part lasts; the last part has none")
+        int | None, Field(gt=0, le=MAX_STEPS, description="steps that the part lasts; the last part has none")
     ] = None
 
 
@@ -187,7 +187,7 @@ class LossConfig(Section):
     @model_validator(mode="after")
     def _lambda_is_one_schedule(self) -> Self:
         """Checks the steps of lambda_parts, and that lambda_start and lambda_end are not set beside them."""
-        if problem := problem_of_steps(self.lambda_parts, "lambda_parts", "training steps"):
+        if problem := find_steps_problem(self.lambda_parts, "lambda_parts", "training steps"):
             key, _, why = problem.partition(": ")
             raise WrongKeyError(why, *key.split("."))
         for key in _ONE_LAMBDA:

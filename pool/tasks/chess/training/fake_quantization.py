@@ -59,7 +59,9 @@ class RoundedSparseLinear(SparseLinear):
         self._virtual_rows = None if virtual_rows is None else torch.from_numpy(virtual_rows)
 
     @torch.no_grad()
-    def in_effect(self, weight: Tensor, bias: Tensor | None, sparse: SparseInput) -> tuple[Tensor, Tensor | None]:
+    def effective_parameters(
+        self, weight: Tensor, bias: Tensor | None, sparse: SparseInput
+    ) -> tuple[Tensor, Tensor | None]:
         """Returns the table and bias that forward sums. Only the rows that the batch touches are filled, if rows are
         rounded."""
         if weight.dtype == torch.float32 and backend_for(weight) == "cuda":

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from pool.config.parts import first_steps, in_force
-from pool.nn.generators import generator_for
+from pool.config.parts import find_part, first_steps
+from pool.nn.generators import create_generator
 from pool.task.task import Progress
 from pool.tasks.chess.training.config import LossConfig
 
@@ -33,7 +33,7 @@ def lambda_at(config: LossConfig, progress: Progress) -> LambdaAtStep:
     if not config.lambda_parts:
         return LambdaAtStep(config.lambda_start + (config.lambda_end - config.lambda_start) * progress.fraction, 1.0)
     begins = first_steps(config.lambda_parts)
-    index = in_force(begins, progress.step)
+    index = find_part(begins, progress.step)
     part = config.lambda_parts[index]
     steps = progress.total_steps - begins[index] if part.steps is None else part.steps
     way = min(1.0, (progress.step - begins[index]) / max(1, steps))
@@ -80,7 +80,7 @@ class _NoiseSequence:
         if number < self._number:
             self._number, self._block = -1, [0.0]
         while self._number < number:
-            generator = generator_for(self._seed, f"lambda {self._number + 1}")
+            generator = create_generator(self._seed, f"lambda {self._number + 1}")
             drawn = torch.randn(_BLOCK, generator=generator, dtype=torch.float64).tolist()
             self._block = autoregressive(self._block[-1], drawn, self._keep)
             self._number += 1

@@ -19,7 +19,7 @@ from pool.device.memory import is_out_of_memory
 from pool.device.page_lock import page_lock
 from pool.device.precision import DenseProducts
 from pool.device.timeline import COMPUTES, COPIES_IN, COPIES_OUT
-from pool.nn.generators import seed_for
+from pool.nn.generators import seed_for_purpose
 from pool.protocol.identity import WORKER, Peer
 from pool.shm.memory import Memory
 from pool.shm.memory_map import RING, WEIGHTS, MemoryMap, gradients_segment
@@ -146,7 +146,7 @@ def test_what_a_model_draws_does_not_depend_on_the_device() -> None:
     drawn = []
     for name in ("fakegpu:0", "fakegpu:1"):
         torch.accelerator.set_device_index(0)
-        seed_for(5, 0, torch.device(name))
+        seed_for_purpose(5, 0, torch.device(name))
         drawn.append(torch.rand(8, device=name).cpu())
     assert torch.equal(*drawn)
 

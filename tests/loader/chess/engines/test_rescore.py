@@ -102,18 +102,18 @@ def test_killed_at_ten_random_moments_it_makes_the_same_bytes(
     pick, many = random.Random(7), held.with_name("many.binpack")
     write_random_games(many, 1200, seed=3)
     out, part = tmp_path / "new.binpack", tmp_path / "new.binpack.part"
-    one_by_one = ("--nodes", "100000")
+    sequential = ("--nodes", "100000")
     held.with_name("hold").touch()
     for _ in range(10):
         size = (part.stat().st_size if part.exists() else 0) + RECORD.itemsize * pick.randrange(1, 60)
-        arguments = command(many, out, held, *one_by_one, "--threads", str(pick.choice((1, 1, 2))))
+        arguments = command(many, out, held, *sequential, "--threads", str(pick.choice((1, 1, 2))))
         process = subprocess.Popen([sys.executable, "-m", "loader", *arguments], cwd=ROOT, stdout=subprocess.DEVNULL)
         wait_for(partial(is_as_long, part, size), "scores")
         process.send_signal(signal.SIGKILL)
         assert process.wait(60) == -9
         assert names(tmp_path) == ["new.binpack.part", "new.binpack.part.journal"]
     held.with_name("hold").unlink()
-    assert made(many, out, held, *one_by_one) == made(many, held.with_name("whole.binpack"), engine, "--threads", "3")
+    assert made(many, out, held, *sequential) == made(many, held.with_name("whole.binpack"), engine, "--threads", "3")
     assert names(tmp_path) == ["new.binpack"]
 
 

@@ -191,14 +191,14 @@ class Slot:
         self.told: list[int] = []
         self.memory = torch.empty(0)
 
-    def begin(self, weight: Tensor) -> tuple[Tensor, Sequence[int]]:
+    def start_gradient(self, weight: Tensor) -> tuple[Tensor, Sequence[int]]:
         self.memory = torch.zeros_like(weight, requires_grad=False)
         return self.memory, [*self.borders, len(weight)]
 
-    def written(self, weight: Tensor, rows: int) -> None:  # noqa: ARG002
+    def report_written(self, weight: Tensor, rows: int) -> None:  # noqa: ARG002
         self.told.append(rows)
 
-    def done(self, weight: Tensor, finite: Tensor | bool) -> None:  # noqa: ARG002
+    def finish_gradient(self, weight: Tensor, finite: Tensor | bool) -> None:  # noqa: ARG002
         assert finite
 
 

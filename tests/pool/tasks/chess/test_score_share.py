@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from pool.nn.generators import seed_for
+from pool.nn.generators import seed_for_purpose
 from pool.task.task import Progress
 from pool.tasks.chess.training import score_share as module
 from pool.tasks.chess.training.config import LambdaJitter, LambdaPart, LossConfig
@@ -26,7 +26,7 @@ def noisy(jitter: dict[str, float], **loss: Any) -> LossConfig:
 
 
 def drawn(config: LossConfig, step: int, batch: int = 0, seed: int = 1) -> Any:
-    seed_for(seed, batch, CPU)
+    seed_for_purpose(seed, batch, CPU)
     return score_share(config, Progress(step, 10_000, seed), SAMPLES)
 
 

@@ -173,7 +173,7 @@ def test_what_is_not_finite_is_seen() -> None:
     for odd, sign in ((torch.nan, torch.nan), (torch.finfo(torch.float32).max, torch.inf), (-torch.inf, -torch.inf)):
         with torch.no_grad():
             model.transformer.weight[first, 0] = odd
-            table, _ = model.transformer.in_effect(model.transformer.weight, None, given.sparse["features"])
+            table, _ = model.transformer.effective_parameters(model.transformer.weight, None, given.sparse["features"])
         assert np.array_equal(table[first, 0].item(), sign, equal_nan=True)
 
 

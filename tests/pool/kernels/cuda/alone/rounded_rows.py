@@ -63,7 +63,7 @@ def test_rows_are_rounded_with_those_that_are_added(
         layer.weight.copy_(torch.randint(-64, 64, layer.weight.shape) / 32 * (1 + 2**-8))
     sparse = random_input(9, ROWS)
     touched = sparse.touched.long()
-    found = layer.in_effect(layer.weight, layer.bias, sparse)
+    found = layer.effective_parameters(layer.weight, layer.bias, sparse)
     assert found[0].dtype == dtype
     assert cpu.launched == ([] if (rules, dtype) == ("none", torch.float32) else ["rounded_rows"])
     for each, want in zip(found, by_torch(layer, sparse), strict=True):
@@ -87,7 +87,7 @@ def test_odd_numbers_become_what_torch_makes_of_them(backward: bool, cpu: CpuLau
         layer.weight[1] = torch.tensor(numbers)
     sparse = input_of([[1]], 3)
     found, wanted = (
-        made[0][1].float() for made in (layer.in_effect(layer.weight, None, sparse), by_torch(layer, sparse))
+        made[0][1].float() for made in (layer.effective_parameters(layer.weight, None, sparse), by_torch(layer, sparse))
     )
     assert found[:2].tolist() == [torch.inf, -torch.inf]
     assert found[3:7].tolist() == [torch.inf, -torch.inf, ODD[5], torch.inf]  # largest of bfloat16, and more
@@ -98,7 +98,7 @@ def test_odd_numbers_become_what_torch_makes_of_them(backward: bool, cpu: CpuLau
 
 def by_torch(layer: RoundedSparseLinear, sparse: SparseInput) -> tuple[Tensor, Tensor | None]:
     with without_kernels():
-        return layer.in_effect(layer.weight, layer.bias, sparse)
+        return layer.effective_parameters(layer.weight, layer.bias, sparse)
 
 
 def picked(tensor: Tensor, rows: Tensor) -> Tensor:

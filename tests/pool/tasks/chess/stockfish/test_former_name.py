@@ -14,7 +14,7 @@ from pool.checkpoint.state import FOLDER, OptimizerNumbers, describe_files, read
 from pool.config.load import parse_config
 from pool.config.tree import Config
 from pool.export.export import export_checkpoint
-from pool.export.load import load_trained
+from pool.export.load import load_network
 from pool.supervisor.prepare.resume import resume_point
 from pool.task.factory import make_task
 from pool.tasks.chess.networks.network_files import open_network
@@ -57,7 +57,7 @@ def checkpoint(config: Config, tmp_path: Path) -> Path:
 
 
 def test_a_checkpoint_of_the_old_name_is_exported_and_evaluated(checkpoint: Path, tmp_path: Path) -> None:
-    assert read_state(checkpoint).config["task"] == load_trained(checkpoint, None).name == "stockfish"
+    assert read_state(checkpoint).config["task"] == load_network(checkpoint, None).name == "stockfish"
     export_checkpoint(checkpoint, tmp_path / "net.nnue", "", None)
     assert open_network(tmp_path / "net.nnue").inputs == open_network(checkpoint).inputs
 

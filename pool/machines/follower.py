@@ -12,7 +12,7 @@ from pool.protocol.messages import CheckpointLocation, Fact, MachineAddress, Mac
 
 
 @dataclass(frozen=True)
-class Begin:
+class StartGeneration:
     """Orders this machine to start a coordinator that begins with `step`."""
 
     generation: int
@@ -20,40 +20,40 @@ class Begin:
 
 
 @dataclass(frozen=True)
-class Break:
+class StopGeneration:
     """Orders this machine to end its coordinator, because the coordinator's generation (shared life of all) can't go
     on."""
 
-    why: str
+    reason: str
 
 
 @dataclass(frozen=True)
-class Refused:
+class MachineRefused:
     """Tells that this machine can't take part in the run."""
 
-    why: str
+    reason: str
 
 
 @dataclass(frozen=True)
-class Over:
-    """Tells that the run is over on all machines. `why`: empty if all steps are done."""
+class RunEnded:
+    """Tells that the run is over on all machines. `reason`: empty if all steps are done."""
 
-    why: str
-
-
-Decision = Begin | Break | Refused | Over
+    reason: str
 
 
-class Member:
+Decision = StartGeneration | StopGeneration | MachineRefused | RunEnded
+
+
+class Follower:
     """Builds this machine's report from events, and turns the first machine's orders into decisions."""
 
     def __init__(self, life: str, address: str) -> None:
-        """Begins with an empty report. `life`: random id of this supervisor; `address`: where other machines reach
+        """Starts with an empty report. `life`: random id of this supervisor; `address`: where other machines reach
         it."""
         self.report = MachineReport(life, address, ())
         self.coordinators: tuple[MachineAddress, ...] = ()  # of the generation that runs here
-        self.missing: tuple[int, ...] = ()  # silent machines, for which the other machines wait
-        self.lacks: CheckpointLocation | None = None  # checkpoint to copy to this machine before all can begin
+        self.missing_machines: tuple[int, ...] = ()  # silent machines, for which the other machines wait
+        self.checkpoint_to_copy: CheckpointLocation | None = None  # to this machine, before all can begin
 
     @property
     def generation(self) -> int:
@@ -61,23 +61,23 @@ class Member:
         none."""
         return self.report.generation
 
-    def knows(self, facts: Sequence[Fact]) -> None:
+    def add_facts(self, facts: Sequence[Fact]) -> None:
         """Adds facts to the report, which must be the same on all machines."""
         self.report = replace(self.report, facts=(*self.report.facts, *facts))
 
-    def can_begin(self, steps: Sequence[int], *, copies: bool = False) -> None:
+    def report_steps(self, steps: Sequence[int], *, copies: bool = False) -> None:
         """Reports the steps with which a coordinator could begin on this machine, while none runs: 0, or steps of
         checkpoints.
 
         `copies`: this machine may copy a checkpoint from another one if they have no step in common.
         """
-        self.report = replace(self.report, steps=tuple(steps), saved=_checkpoints(steps), copies=copies)
+        self.report = replace(self.report, steps=tuple(steps), saved=_steps_of_checkpoints(steps), copies=copies)
 
-    def reached_at(self, coordinator: str) -> None:
+    def report_coordinator(self, address: str) -> None:
         """Reports that the coordinator runs, and the address at which it is reached."""
-        self.report = replace(self.report, coordinator=coordinator)
+        self.report = replace(self.report, coordinator=address)
 
-    def lost(self, steps: Sequence[int], saved: Sequence[int], *, finished: bool = False) -> None:
+    def report_death(self, steps: Sequence[int], saved: Sequence[int], *, finished: bool = False) -> None:
         """Reports that the coordinator is dead.
 
         `steps`: with which the next one can begin; `saved`: the steps among these that have a checkpoint; `finished`:
@@ -90,45 +90,56 @@ class Member:
             coordinator="",
             lost=lost,
             steps=tuple(steps),
-            saved=_checkpoints(saved),
+            saved=_steps_of_checkpoints(saved),
             copies=False,
             finished=finished,
         )
 
-    def ends(self, why: str) -> None:
+    def report_end(self, reason: str) -> None:
         """Reports that the run is over on this machine, and why."""
-        self.report = replace(self.report, ended=why)
+        self.report = replace(self.report, ended=reason)
 
-    def hear(self, orders: MachineOrders) -> Decision | None:
+    def apply_orders(self, orders: MachineOrders) -> Decision | None:
         """Applies the newest orders. Returns what this machine has to do, or None if nothing is to be done.
 
         The first machine repeats its orders until the report shows that they are carried out.
         """
         if orders.life != self.report.life:  # orders for a dead supervisor, this one's predecessor
             return None
-        self.missing, self.lacks = orders.missing, orders.lacks
+        self.missing_machines = orders.missing
+        self.checkpoint_to_copy = orders.lacks
         if orders.refused:
-            return Refused(orders.refused)
+            return MachineRefused(orders.refused)
         if orders.ended:
-            return Over(orders.ended)
+            return RunEnded(orders.ended)
         if orders.finished:
-            return Over("")
-        mine = self.report.generation
-        if orders.broken or orders.generation > mine > 0:
-            if mine:
-                return Break(orders.broken or "the others have begun anew")
-            if orders.generation > self.report.lost:  # a generation that has not begun here will not begin any more
-                self.report = replace(self.report, lost=orders.generation)
-            return None
-        if not mine and orders.generation > self.report.lost:
-            self.report = replace(
-                self.report, generation=orders.generation, steps=(), saved=(), coordinator="", finished=False
-            )
-            return Begin(orders.generation, orders.step)
-        self.coordinators = orders.coordinators if orders.generation == mine else ()
+            return RunEnded("")
+        if self.generation:
+            return self._continue_generation(orders)
+        if orders.generation > self.report.lost:
+            return self._join_generation(orders)
+        if not orders.broken:
+            self.coordinators = ()
         return None
 
+    def _continue_generation(self, orders: MachineOrders) -> StopGeneration | None:
+        """Updates the other coordinators' addresses, or stops the generation that runs here."""
+        if orders.broken or orders.generation > self.generation:
+            return StopGeneration(orders.broken or "the others have begun anew")
+        self.coordinators = orders.coordinators if orders.generation == self.generation else ()
+        return None
 
-def _checkpoints(steps: Sequence[int]) -> tuple[int, ...]:
+    def _join_generation(self, orders: MachineOrders) -> StartGeneration | None:
+        """Starts a generation that is new to this machine, unless that is broken already."""
+        if orders.broken:  # a generation that has not begun here will not begin any more
+            self.report = replace(self.report, lost=orders.generation)
+            return None
+        self.report = replace(
+            self.report, generation=orders.generation, steps=(), saved=(), coordinator="", finished=False
+        )
+        return StartGeneration(orders.generation, orders.step)
+
+
+def _steps_of_checkpoints(steps: Sequence[int]) -> tuple[int, ...]:
     """Returns the steps that have a checkpoint: all but 0, with which a run begins that has none yet."""
-    return tuple(filter(None, steps))
+    return tuple(step for step in steps if step != 0)

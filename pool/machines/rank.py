@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-MOST_BATCHES = 1 << 10  # most batches in a machine's share of a step, so that their results fit a message
-MOST_NUMBERS = 1 << 15  # most losses of these batches, one for each member
+MAX_SHARE_BATCHES = 1 << 10  # of a machine's share of a step, so that their results fit a message
+MAX_SHARE_LOSSES = 1 << 15  # of these batches, one for each member
 
 
 @dataclass(frozen=True)
-class MachinePlace:
+class MachineRank:
     """Describes one machine of several, as its processes need to know it."""
 
-    machines: int  # number of machines in the run
+    num_machines: int  # in the run
     machine: int  # index of this machine; 0 is the first machine
     host: str  # address at which other machines reach this one
     key: str = field(repr=False)  # key of the run: secret half of a CURVE key pair, in Z85
@@ -26,6 +26,9 @@ class MachinePlace:
         return self.port + 1 if self.port else 0
 
 
-def named(machines: Collection[int]) -> str:
+def format_machines(machines: Collection[int]) -> str:
     """Returns the names of machines by their indices, such as `machines 0, 2`. Empty if there are none."""
-    return f"machine{'s' if len(machines) > 1 else ''} {', '.join(map(str, sorted(machines)))}" if machines else ""
+    if not machines:
+        return ""
+    plural = "s" if len(machines) > 1 else ""
+    return f"machine{plural} {', '.join(map(str, sorted(machines)))}"
