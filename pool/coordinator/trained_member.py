@@ -53,7 +53,7 @@ class TrainedMember:
         member's own. `prefix`: what the names of its tensors begin with in checkpoints."""
         self._task = member.task
         self._seed = member.seed
-        self._generators = member.initial_generators
+        self._drawn = member.initial_generators
         self._initial_model: nn.Module | None = (
             member.model
         )  # in host memory, to draw or load weights; None after `start`
@@ -95,8 +95,8 @@ class TrainedMember:
         """Draws the initial weights by the task's `initialize`, or copies them from `start`, the weights of another
         run's checkpoint by name. Raises CheckpointError if they don't fit, PluginError if the task has changed the
         model in a way that the run can't carry on."""
-        if self._generators is not None:
-            self._generators.restore()  # random generators, so that the task's draws don't depend on other members
+        if self._drawn is not None:
+            self._drawn.restore()  # random generators, so that the task's draws don't depend on other members
         assert self._initial_model is not None
         with torch.no_grad():
             bindings = Bindings(self._initial_model, weights_change=True)
@@ -228,13 +228,13 @@ class TrainedMember:
         after_step = self._task.after_step
         if getattr(after_step, "__func__", None) is Task.after_step:  # does nothing, and workers wait for this
             return
-        changes = [parameter._version for parameter in self._parameters]
+        counts = [parameter._version for parameter in self._parameters]  # torch's count of changes in place
         seed_for_purpose(self._seed, f"step {version}", torch.device("cpu"))  # seeding a device would wait for it
         with torch.no_grad():
             after_step(self._model)
         _undo_replacements(self._bindings, self._exchange.buffers(version), self._exchange.weights(version), after_step)
         for part in self.steps.parts:
-            if self._parameters[part.index]._version != changes[part.index]:
+            if self._parameters[part.index]._version != counts[part.index]:
                 part.mark_overwritten()
 
     def _write_buffers(self, source: Iterable[torch.Tensor], version: int) -> None:
