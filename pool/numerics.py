@@ -39,7 +39,7 @@ from pool.ensemble.member import Member
 from pool.errors import RunError
 from pool.exchange.layout import member_prefix
 from pool.exchange.plan import Plan
-from pool.kernels.cuda.launcher import computing_with
+from pool.kernels.cuda.launcher import describe_kernels_of
 from pool.protocol.identity import Peer
 from pool.task.attributes import compute_digests
 
@@ -147,7 +147,7 @@ def device_kind(device: Device, threads: int) -> str:
     """Names what devices have in common that compute the same bits. `threads`: of a worker on the CPU."""
     if device.is_accelerator:
         properties = torch.get_device_module(device.kind).get_device_properties(device.index)
-        computing = computing_with(torch.device(device.torch_name))
+        computing = describe_kernels_of(torch.device(device.torch_name))
         return f"{properties.name}, compute capability {properties.major}.{properties.minor}, {computing}"
     return f"CPU with {threads} threads"
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from pool.kernels.cuda.compiler import Source
-from pool.kernels.cuda.launcher import Extent, run
+from pool.kernels.cuda.launcher import Extent, launch_kernel
 from pool.kernels.cuda.sparse import INDEX
 from pool.nn.batch import SparseInput
 
@@ -45,4 +45,4 @@ class AtomicLayer:
     def _launch(self, kernel: str, source: Tensor, to: Tensor) -> None:
         sparse, columns = self._sparse, source.shape[1]
         extent = Extent(sparse.num_bags, _THREADS)
-        run(source.device, self._source, kernel, extent, source, sparse.features, sparse.offsets, to, columns)
+        launch_kernel(source.device, self._source, kernel, extent, source, sparse.features, sparse.offsets, to, columns)

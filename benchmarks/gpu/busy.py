@@ -7,7 +7,7 @@ from pathlib import Path
 from torch import Tensor
 
 from pool.kernels.cuda.compiler import Source
-from pool.kernels.cuda.launcher import Extent, run
+from pool.kernels.cuda.launcher import Extent, launch_kernel
 
 SOURCE = Source.of(Path(__file__).with_suffix(".cu"), BFLOAT16=0, WIDTH=1)
 _CYCLES = 1 << 30
@@ -19,7 +19,7 @@ def keep_busy(memory: Tensor) -> None:
     """Queues it. Raises CompileError, RuntimeError."""
     if memory.device.type == "cuda":
         for _ in range(_KERNELS):
-            run(memory.device, SOURCE, "count_up", Extent(1, 1), memory, _CYCLES)
+            launch_kernel(memory.device, SOURCE, "count_up", Extent(1, 1), memory, _CYCLES)
     else:
         for _ in range(_ADDITIONS):
             memory[:16].add_(1)

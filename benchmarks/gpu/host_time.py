@@ -115,7 +115,7 @@ def measure(name: str, steps: int) -> dict[str, dict[str, float]]:
     with machine.in_place_of_torchs():
         torch._C._cuda_getCurrentRawStream = lambda _: 0  # type: ignore[assignment]  # a mock's call takes longer
         backend.NATIVE = "none"  # tensors on the CPU are the kernels'
-        launcher.makers["cpu"] = lambda _: Counting(torch.device("cuda:0"))
+        launcher.launcher_factories["cpu"] = lambda _: Counting(torch.device("cuda:0"))
         step = Step(name)
         for _ in range(WARM):
             step.seconds()

@@ -21,7 +21,7 @@ from benchmarks.gpu.busy import keep_busy
 from benchmarks.gpu.machine import Machine
 from benchmarks.gpu.report import Line
 from pool.device import memory_probes
-from pool.device.memory_probes import SECOND, MemoryHolder, MemoryProcess, difference, looks
+from pool.device.memory_probes import SECOND, MemoryHolder, MemoryProcess, describe_difference, run_sharing_tests
 from pool.device.proof import COPIED, OPENED, OUTLIVES, STOPPED, WRITTEN, Setup
 from pool.device.second_process import Reply
 from pool.exchange.device.card_copies import find_copy_problem
@@ -38,10 +38,10 @@ class Other(MemoryProcess):
 
     def setup(self) -> Setup:
         """What is tried there."""
-        return Setup(**json.loads(self.ask("setup")[0]))
+        return Setup(**json.loads(self.request("setup")[0]))
 
     def keep_busy(self) -> None:
-        self.tell("busy")
+        self.send("busy")
 
     def kill(self) -> None:
         """Returns when its pidfd says that it is dead."""
@@ -80,12 +80,12 @@ def _shared(device: str, module: str) -> Iterator[tuple[str, str]]:
     with Other(device, module) as maker, Other(device, module) as user:
         memory = maker.make()
         try:
-            yield from looks(maker, user, memory)
+            yield from run_sharing_tests(maker, user, memory)
             maker.kill()
-            problem = difference(user.read(), SECOND)
+            problem = describe_difference(user.read(), SECOND)
             with Other(device, module) as later:
                 later.open(memory)
-                yield OUTLIVES, problem or difference(later.read(), SECOND)
+                yield OUTLIVES, problem or describe_difference(later.read(), SECOND)
         finally:
             os.close(memory.fd)
 

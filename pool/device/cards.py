@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-VARIABLE = "CUDA_VISIBLE_DEVICES"
+VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
 _NUMBER = re.compile(r"\s*\+?(\d+)")
-_NAMES = ("GPU-", "MIG-")
+_NAME_PREFIXES = ("GPU-", "MIG-")
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class KernelSupport:
     """Whether this project's own kernels can run on a card."""
 
     available: bool  # True if they can run; else torch's own operations compute
-    description: str  # for the user: what of them is compiled, or why they can't run
+    description: str  # for the user: which of them are compiled, or why they can't run
 
 
 @dataclass(frozen=True)
@@ -37,47 +37,51 @@ class Card:
     page_locked: bool = True  # the card's driver can page-lock memory such as the ring's
     peers: tuple[str, ...] = ()  # devices of the run whose memory it may use
     kernels: KernelSupport | None = None  # None for other devices than CUDA's
-    problem: str = ""  # why some of this is not known, empty if all is
+    problem: str = ""  # the reason why some of this is unknown, empty if nothing is
 
 
-def entries(variable: str | None) -> tuple[str, ...] | None:
+def parse_visible_devices(variable: str | None) -> tuple[str, ...] | None:
     """Returns the valid entries of CUDA_VISIBLE_DEVICES in order: numbers, or names (`GPU-...`, `MIG-...`).
 
     None if the variable is not set and hides nothing.
     """
     if variable is None:
         return None
-    kind = next((name for name in _NAMES if variable.startswith(name)), "")
-    listed: list[str] = []
-    for entry in variable.split(","):
-        if kind:
-            if not entry.startswith(kind):
-                break
-            name = entry.strip()
-        else:
-            number = _NUMBER.match(entry)
-            if number is None:
-                break
-            name = str(int(number[1]))
-        if name in listed:
+    prefix = next((prefix for prefix in _NAME_PREFIXES if variable.startswith(prefix)), "")
+    entries: list[str] = []
+    for text in variable.split(","):
+        entry = _parse_entry(text, prefix)
+        if entry is None:
+            break
+        if entry in entries:
             return ()
-        listed.append(name)
-    return tuple(listed)
+        entries.append(entry)
+    return tuple(entries)
 
 
-def alone(variable: str | None, index: int, uuid: str = "") -> str:
+def _parse_entry(text: str, prefix: str) -> str | None:
+    """Returns one entry of the variable, None if it names no card. `prefix`: of the names, empty for numbers."""
+    if prefix:
+        return text.strip() if text.startswith(prefix) else None
+    number = _NUMBER.match(text)
+    return None if number is None else str(int(number[1]))
+
+
+def visible_devices_value(variable: str | None, index: int, uuid: str = "") -> str:
     """Returns the value of CUDA_VISIBLE_DEVICES with which a process sees only this process's device number `index`.
 
     `variable`: this process's own value; `uuid`: the card's own name, `GPU-...`, if it is known. That name stays the
     same when another card is lost. A name that the user gave is kept.
     """
-    listed = entries(variable)
-    entry = str(index) if listed is None else listed[index]
-    return entry if entry.startswith(_NAMES) or not uuid else uuid
+    entries = parse_visible_devices(variable)
+    entry = str(index) if entries is None else entries[index]
+    if not uuid or entry.startswith(_NAME_PREFIXES):
+        return entry
+    return uuid
 
 
 def describe_hidden_cards(variable: str | None) -> str:
     """Returns a phrase for the user about a setting that hides cards, empty if none does."""
     if variable is None:
         return ""
-    return f", with {VARIABLE}={variable}" if variable else f", {VARIABLE} is empty, which hides all"
+    return f", with {VISIBLE_DEVICES}={variable}" if variable else f", {VISIBLE_DEVICES} is empty, which hides all"

@@ -13,12 +13,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pool.device.installation import cuda_version
+from pool.device.installation import format_cuda_version
 from pool.kernels.cuda.driver import Driver, PrimaryContext
 
 
 @dataclass(frozen=True)
-class _Mapped:
+class _AddressRange:
     """An address range from which torch makes a tensor, uint8 [nbytes], without a copy."""
 
     address: int
@@ -39,16 +39,16 @@ class CudaMemory:
         self._contexts: dict[int, PrimaryContext] = {}  # by device
         self._handles: dict[int, tuple[Any, torch.device]] = {}  # by address
 
-    def cuda_version(self) -> str:
+    def read_cuda_version(self) -> str:
         """Returns the newest version of CUDA that the driver serves, such as 13.0."""
-        return cuda_version(self._driver.call("cuDriverGetVersion"))
+        return format_cuda_version(self._driver.call("cuDriverGetVersion"))
 
     def allocate(self, device: torch.device, nbytes: int) -> Tensor:
         """Returns new device memory, uint8 [nbytes], which is never freed. No other device has access to it."""
         self._bind_context(device)
-        length = self._whole(device, nbytes)
+        length = self._round_up(device, nbytes)
         handle = self._driver.call("cuMemCreate", length, self._properties(device), 0)
-        memory = self._mapped(device, handle, length, nbytes)
+        memory = self._map(device, handle, length, nbytes)
         self._handles[memory.data_ptr()] = handle, device
         return memory
 
@@ -65,14 +65,14 @@ class CudaMemory:
             handle = self._driver.call("cuMemImportFromShareableHandle", fd, self._descriptor)
         finally:
             os.close(fd)
-        return self._mapped(device, handle, self._whole(device, nbytes), nbytes)
+        return self._map(device, handle, self._round_up(device, nbytes), nbytes)
 
     def _bind_context(self, device: torch.device) -> None:
         if device.index not in self._contexts:
             self._contexts[device.index] = PrimaryContext(self._driver, device.index)
         self._contexts[device.index].bind()
 
-    def _mapped(self, device: torch.device, handle: Any, length: int, nbytes: int) -> Tensor:
+    def _map(self, device: torch.device, handle: Any, length: int, nbytes: int) -> Tensor:
         """Maps a physical allocation of `length` bytes for this device. Returns its first `nbytes` bytes as a
         tensor."""
         address = self._driver.call("cuMemAddressReserve", length, 0, 0, 0)
@@ -81,9 +81,9 @@ class CudaMemory:
         access.location = self._properties(device).location
         access.flags = self._driver.types.CUmemAccess_flags.CU_MEM_ACCESS_FLAGS_PROT_READWRITE
         self._driver.call("cuMemSetAccess", address, length, [access], 1)
-        return torch.as_tensor(_Mapped(int(address), nbytes), device=device)
+        return torch.as_tensor(_AddressRange(int(address), nbytes), device=device)
 
-    def _whole(self, device: torch.device, nbytes: int) -> int:
+    def _round_up(self, device: torch.device, nbytes: int) -> int:
         """Rounds a size up to a multiple of the device's allocation granularity, in bytes."""
         flag = self._driver.types.CUmemAllocationGranularity_flags.CU_MEM_ALLOC_GRANULARITY_MINIMUM
         unit = int(self._driver.call("cuMemGetAllocationGranularity", self._properties(device), flag))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from loader.plugins.error_text import format_error_with_location
 
-_WORDS = (
+_LOST_PHRASES = (
     "busy or unavailable",  # cudaErrorDevicesUnavailable: also a card in exclusive mode that another process has
     "CUDA_ERROR_DEVICE_UNAVAILABLE",
     "no CUDA-capable device is detected",
@@ -36,27 +36,27 @@ _WORDS = (
     "CUDA_ERROR_CONTEXT_IS_DESTROYED",
 )
 # Both a wrong kernel and a card that breaks cause these.
-_AMBIGUOUS = ("unspecified launch failure", "CUDA_ERROR_LAUNCH_FAILED")
+_AMBIGUOUS_PHRASES = ("unspecified launch failure", "CUDA_ERROR_LAUNCH_FAILED")
 
 
-def device_lost(error: BaseException) -> bool:
+def is_device_lost(error: BaseException) -> bool:
     """Returns whether an error is the fault of a device, not of a wrong kernel, which would be wrong on every device.
 
     An error that may be either (a failed launch) counts as the kernel's. The worker that had it ends, and another
     process computes the batch once more. If the card is at fault, that process finds out when it opens the card
-    (`lost_when_opened`).
+    (`is_lost_when_opened`).
     """
-    return _says(error, _WORDS)
+    return _contains_any(error, _LOST_PHRASES)
 
 
-def lost_when_opened(error: BaseException) -> bool:
+def is_lost_when_opened(error: BaseException) -> bool:
     """Returns whether an error of the first operation in a new context, such as a failed launch, is the fault of the
     device.
 
     No kernel of the run can have caused it then.
     """
-    return _says(error, _AMBIGUOUS)
+    return _contains_any(error, _AMBIGUOUS_PHRASES)
 
 
-def _says(error: BaseException, known: tuple[str, ...]) -> bool:
-    return isinstance(error, RuntimeError) and any(words in format_error_with_location(error) for words in known)
+def _contains_any(error: BaseException, phrases: tuple[str, ...]) -> bool:
+    return isinstance(error, RuntimeError) and any(phrase in format_error_with_location(error) for phrase in phrases)

@@ -1,6 +1,6 @@
 """Tests whether two processes can share a device's memory in the pool's own way, which only the driver can tell.
 
-The two processes are `python -m pool.device.memory_probes DEVICE MODULE SOCKET`. Each holds one piece of memory.
+The two processes are `python -m pool.device.memory_probes DEVICE MODULE SOCKET`. Each holds one block of memory.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from torch import Tensor
 from pool.device.plugins import add_devices
 from pool.device.proof import OPENED, WRITTEN
 from pool.device.second_process import Reply, SecondProcess, serve
-from pool.device.shared_memory import MemoryHandle, shared_memory_of
+from pool.device.shared_memory import MemoryHandle, get_shared_memory
 
 FIRST, SECOND = 0x5A, 0xA5  # values of the bytes that are written
 _NBYTES = 2 << 20
 
 
 class MemoryProcess(SecondProcess):
-    """A second process that holds one piece of a device's memory: its own, or that of another such process."""
+    """A second process that holds one block of a device's memory: its own, or that of another such process."""
 
     def __init__(self, device: str, module: str, deadline: float, program: str = "pool.device.memory_probes") -> None:
         """Starts the process. Raises as `SecondProcess`, as all methods do.
@@ -35,66 +35,66 @@ class MemoryProcess(SecondProcess):
 
     def make(self) -> MemoryHandle:
         """Allocates memory in the process and exports it. The caller owns the descriptor."""
-        text, fds = self.ask("make")
+        text, fds = self.request("make")
         return MemoryHandle(**{**json.loads(text), "fd": fds[0]})
 
     def open(self, exported: MemoryHandle) -> None:
         """Maps memory in the process that another one has exported."""
-        self.ask("open " + json.dumps(asdict(exported)), exported.fd)
+        self.request("open " + json.dumps(asdict(exported)), exported.fd)
 
     def fill(self, value: int) -> None:
         """Sets all bytes of the process's memory to `value`."""
-        self.ask(f"fill {value}")
+        self.request(f"fill {value}")
 
     def read(self) -> bytes:
         """Returns the first bytes of the process's memory as they are now."""
-        return bytes.fromhex(self.ask("read")[0])
+        return bytes.fromhex(self.request("read")[0])
 
 
 def find_sharing_problems(device: str, module: str, deadline: float) -> dict[str, str]:
-    """Tries to share memory between two processes. Returns what went wrong, by test; empty text for a test that has
+    """Tries to share memory between two processes. Returns the problem that each test found, empty for a test that has
     passed.
 
     A test that was not reached is left out. Raises NotTriedError if something other than sharing went wrong.
     """
-    found: dict[str, str] = {}
+    problems: dict[str, str] = {}
     try:
         with MemoryProcess(device, module, deadline) as maker, MemoryProcess(device, module, deadline) as user:
             memory = maker.make()
             try:
-                found.update(looks(maker, user, memory))
+                problems.update(run_sharing_tests(maker, user, memory))
             finally:
                 os.close(memory.fd)
     except RuntimeError as error:
-        found[WRITTEN if OPENED in found else OPENED] = str(error)
-    return found
+        problems[WRITTEN if OPENED in problems else OPENED] = str(error)
+    return problems
 
 
-def looks(maker: MemoryProcess, user: MemoryProcess, memory: MemoryHandle) -> Iterator[tuple[str, str]]:
-    """Runs the tests and yields each with what went wrong. `memory`: exported by `maker`. Its descriptor stays the
-    caller's."""
+def run_sharing_tests(maker: MemoryProcess, user: MemoryProcess, memory: MemoryHandle) -> Iterator[tuple[str, str]]:
+    """Runs the tests and yields each with its problem, empty if it has passed. `memory`: exported by `maker`. Its
+    descriptor stays the caller's."""
     maker.fill(FIRST)
     user.open(memory)
-    yield OPENED, difference(user.read(), FIRST)
+    yield OPENED, describe_difference(user.read(), FIRST)
     user.fill(SECOND)
-    yield WRITTEN, difference(maker.read(), SECOND)
+    yield WRITTEN, describe_difference(maker.read(), SECOND)
 
 
-def difference(found: bytes, value: int) -> str:
-    """Returns how the bytes differ from `value`, for the user, empty if they do not."""
-    return "" if found == bytes([value]) * len(found) else f"it holds {found.hex()}"
+def describe_difference(data: bytes, value: int) -> str:
+    """Describes bytes that are not all `value`, for the user. Empty if they are."""
+    return "" if data == bytes([value]) * len(data) else f"it holds {data.hex()}"
 
 
 # --- the second process ---
 
 
 class MemoryHolder:
-    """The second process's part: holds a piece of a device's memory and answers requests."""
+    """Holds a block of a device's memory in the second process and answers requests."""
 
     memory: Tensor
 
     def __init__(self, device: torch.device) -> None:
-        shared = shared_memory_of(device.type)
+        shared = get_shared_memory(device.type)
         assert shared is not None
         self.device, self.shared = device, shared
 
@@ -104,24 +104,24 @@ class MemoryHolder:
 
     def answer(self, text: str, fds: list[int]) -> Reply:
         """Carries out a request (`make`, `open`, `fill`, `read`). Returns the reply's text and descriptors."""
-        what, _, rest = text.partition(" ")
-        if what == "make":
+        command, _, argument = text.partition(" ")
+        if command == "make":
             self.memory = self.shared.allocate(self.device, _NBYTES)
             exported = self.shared.export(self.memory)
             return json.dumps(asdict(exported)), [exported.fd]
-        if what == "read":
+        if command == "read":
             return bytes(self.memory[:16].cpu().tolist()).hex(), ()
-        if what == "open":
-            self.memory = self.shared.open(self.device, MemoryHandle(**{**json.loads(rest), "fd": fds[0]}))
+        if command == "open":
+            self.memory = self.shared.open(self.device, MemoryHandle(**{**json.loads(argument), "fd": fds[0]}))
         else:
-            self.memory.fill_(int(rest))
+            self.memory.fill_(int(argument))
             torch.accelerator.synchronize(self.device)
         return "", ()
 
 
-def main(made: Callable[[torch.device], MemoryHolder], device: str, module: str, fd: str) -> None:
+def main(make_holder: Callable[[torch.device], MemoryHolder], device: str, module: str, fd: str) -> None:
     add_devices(module)
-    holder = made(torch.device(device))
+    holder = make_holder(torch.device(device))
     serve(int(fd), holder.open_device, holder.answer)
 
 

@@ -89,7 +89,7 @@ def parse_device(text: str) -> Device:
         return Device("cpu")
     if kind in ("", "cpu") or not _INDEX.fullmatch(number) or (question and kind == "cuda"):
         raise _not_allowed(text)
-    compute_ms, faults = _options(text, options)
+    compute_ms, faults = _parse_options(text, options)
     return Device(kind, int(number), compute_ms, faults)
 
 
@@ -97,16 +97,16 @@ def _not_allowed(text: str) -> ConfigError:
     return ConfigError(f"pool.devices: {text!r}: {ALLOWED}")
 
 
-def _options(text: str, options: str) -> tuple[float, tuple[Fault, ...]]:
+def _parse_options(text: str, options: str) -> tuple[float, tuple[Fault, ...]]:
     """Parses the options of a device for tests. Returns `compute_ms` and the faults. Raises ConfigError."""
     compute_ms = 0.0
     faults = []
     try:
         for key, value in parse_qsl(options, strict_parsing=bool(options)):
             if key == "compute_ms":
-                compute_ms = _milliseconds(value)
+                compute_ms = _parse_milliseconds(value)
             elif key in get_args(FaultKind):
-                faults.append(_fault(cast(FaultKind, key), value))
+                faults.append(_parse_fault(cast(FaultKind, key), value))
             else:
                 allowed = ", ".join(("compute_ms", *get_args(FaultKind)))
                 raise ConfigError(f"pool.devices: {text!r}: unknown option {key}; allowed: {allowed}")
@@ -115,21 +115,21 @@ def _options(text: str, options: str) -> tuple[float, tuple[Fault, ...]]:
     return compute_ms, tuple(faults)
 
 
-def _fault(kind: FaultKind, value: str) -> Fault:
+def _parse_fault(kind: FaultKind, value: str) -> Fault:
     """Parses the value of a fault option, such as 3:backward. Raises ValueError."""
-    step, _, rest = value.partition(":")
+    step, _, detail = value.partition(":")
     if not (step.isascii() and step.isdecimal() and len(step) <= 12):
         raise ValueError(f"{kind}={value}: a step is needed")
     if kind == "slow":
-        return Fault(kind, int(step), milliseconds=_milliseconds(rest))
-    if kind == "nan" and _INDEX.fullmatch(rest):
-        return Fault(kind, int(step), member=int(rest))
-    if rest and (kind not in ("crash", "hang") or rest not in get_args(Phase)):
+        return Fault(kind, int(step), milliseconds=_parse_milliseconds(detail))
+    if kind == "nan" and _INDEX.fullmatch(detail):
+        return Fault(kind, int(step), member=int(detail))
+    if detail and (kind not in ("crash", "hang") or detail not in get_args(Phase)):
         raise ValueError(f"{kind}={value}: expected STEP or, for crash and hang, STEP:{'|'.join(get_args(Phase))}")
-    return Fault(kind, int(step), cast(Phase, rest or "forward"))
+    return Fault(kind, int(step), cast(Phase, detail or "forward"))
 
 
-def _milliseconds(text: str) -> float:
+def _parse_milliseconds(text: str) -> float:
     number = float(text)
     if not 0 <= number <= LONGEST_PAUSE:  # false for nan, too
         raise ValueError(f"{text} milliseconds; allowed: 0 to {LONGEST_PAUSE:,.0f}")
@@ -147,53 +147,61 @@ def resolve_devices(
     """
     resolved: list[str] = []
     for spec in specs:
+        if spec == "auto" and cuda_count:
+            resolved += [f"cuda:{i}" for i in range(cuda_count)]
+            continue
         if spec == "auto":
-            resolved += [f"cuda:{i}" for i in range(cuda_count or 0)] or ["cpu"] * cpu_workers
-        else:
-            device = parse_device(spec)
-            if device.kind == "cuda" and cuda_count is not None and device.index >= cuda_count:
-                raise UnavailableError(f"pool.devices: {spec!r}: this machine shows {_counted(cuda_count)}{hidden}")
-            resolved.append(spec)
+            resolved += ["cpu"] * cpu_workers
+            continue
+        device = parse_device(spec)
+        if device.kind == "cuda" and cuda_count is not None and device.index >= cuda_count:
+            raise UnavailableError(f"pool.devices: {spec!r}: this machine shows {_describe_count(cuda_count)}{hidden}")
+        resolved.append(spec)
     return tuple(resolved)
 
 
-def _counted(cuda_count: int) -> str:
+def _describe_count(cuda_count: int) -> str:
     if cuda_count == 0:
         return "no CUDA device"
-    last = cuda_count - 1
-    return f"{cuda_count} CUDA devices (cuda:0 to cuda:{last})" if last else "1 CUDA device (cuda:0)"
+    if cuda_count == 1:
+        return "1 CUDA device (cuda:0)"
+    return f"{cuda_count} CUDA devices (cuda:0 to cuda:{cuda_count - 1})"
 
 
-def unused_devices(devices: Sequence[str], cuda_count: int, cards: int, why: str) -> str | None:
+def describe_unused_devices(devices: Sequence[str], cuda_count: int, cards: int, reason: str) -> str | None:
     """Returns a line for the user about the machine's CUDA devices that are not among `devices`. None if all are, or
     there is none.
 
-    `cuda_count`: how many torch shows; `cards`: how many the machine has; `why`: a phrase about what hides the others.
+    `cuda_count`: how many torch shows; `cards`: how many the machine has; `reason`: a phrase about what hides the
+    others.
     """
-    if unused := [name for i in range(cuda_count) if (name := f"cuda:{i}") not in devices]:
+    names = [f"cuda:{i}" for i in range(cuda_count)]
+    unused = [name for name in names if name not in devices]
+    if unused:
         return f"{', '.join(unused)}: not used by this run; pool.devices=auto takes all CUDA devices"
     if cards > cuda_count:
-        return f"NVIDIA cards in this machine: {cards}; torch shows {cuda_count or 'none'} of them{why}"
+        return f"NVIDIA cards in this machine: {cards}; torch shows {cuda_count or 'none'} of them{reason}"
     return None
 
 
-def idle_devices(devices: int, batches_per_step: int, batches_per_group: int = 1) -> str | None:
+def describe_idle_devices(devices: int, batches_per_step: int, batches_per_group: int = 1) -> str | None:
     """Returns a line for the user if some devices have no group of batches to compute in a step, or in its last round.
     Else None.
 
     A group is consecutive batches that one device computes.
     """
     groups = -(-batches_per_step // batches_per_group)
-    busy = groups % devices
+    busy = groups % devices  # in the last round
     if busy == 0:
         return None
-    better = [count * batches_per_group for count in (groups - busy, groups - busy + devices) if count > 0]
+    full_rounds = groups - busy
+    better = [count * batches_per_group for count in (full_rounds, full_rounds + devices) if count > 0]
     idle = f"{devices - busy} of {devices} devices"
     when = "stand idle" if groups < devices else "stand idle at the end of each step"
-    takes = (
-        f"groups of {batches_per_group} batches (train.batches_per_group)" if batches_per_group > 1 else "whole batches"
-    )
+    work = "whole batches"
+    if batches_per_group > 1:
+        work = f"groups of {batches_per_group} batches (train.batches_per_group)"
     return (
-        f"{idle} {when}: train.batches_per_step = {batches_per_step}, and a device takes {takes}; set it to "
+        f"{idle} {when}: train.batches_per_step = {batches_per_step}, and a device takes {work}; set it to "
         f"{' or '.join(map(str, better))} (the size of a step changes what is learned: see to the learning rate, too)"
     )

@@ -13,19 +13,19 @@ from typing import Literal
 
 import torch
 
-from pool.kernels.cuda.launcher import forgo_kernels
+from pool.kernels.cuda.launcher import disable_kernels
 
 DenseProducts = Literal["float32", "tf32", "bfloat16"]
 
 
-def choose_computing(*, own_kernels: bool, dense_products: DenseProducts) -> None:
+def apply_arithmetic(*, own_kernels: bool, dense_products: DenseProducts) -> None:
     """Applies the settings to this process. Call before anything is computed."""
     if not own_kernels:
-        forgo_kernels()
+        disable_kernels()
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = dense_products == "tf32"
 
 
-def forward_pass(device: torch.device, dense_products: DenseProducts) -> AbstractContextManager[object]:
+def autocast_forward(device: torch.device, dense_products: DenseProducts) -> AbstractContextManager[object]:
     """Returns the context manager for a forward pass, which autocasts to bfloat16 if that is chosen for the device.
 
     Its backward follows outside the context. Parameters and their gradients stay float32.
@@ -41,7 +41,7 @@ _USUAL = ("none", "ieee")
 _LEAST_NORMAL, _DENORMAL = sys.float_info.min, sys.float_info.min / 4
 
 
-def arithmetic_settings() -> dict[str, str]:
+def read_arithmetic_settings() -> dict[str, str]:
     """Returns, by name, torch's settings in this process for the precision of float32 products and for denormal
     numbers."""
     names = (*_PRECISIONS, _CUDA)
@@ -55,7 +55,7 @@ def describe_changed_arithmetic(dense_products: DenseProducts) -> str:
     usual = {f"backends.{_CUDA}": "tf32"} if dense_products == "tf32" else {}
     return ", ".join(
         f"{name} = {value}"
-        for name, value in arithmetic_settings().items()
+        for name, value in read_arithmetic_settings().items()
         if value not in (*_USUAL, "False", usual.get(name))
     )
 

@@ -1,7 +1,8 @@
-"""Remembers, in the user's cache folder, which ways of sharing a device's memory between processes were seen to work.
+"""Stores, in the user's cache folder, which ways of sharing a device's memory between processes were seen to work.
 
-The planner notes what it has tried, and so does `make gpu-check`, which tries more. What is noted is not tried again. A
-note holds for one kind of card, one driver, with MPS (NVIDIA's Multi-Process Service) or without. Free of torch.
+The planner records the tests that it has run, and so does `make gpu-check`, which runs more. A test that is recorded is
+not run again. A record holds for one kind of card, one driver, with MPS (NVIDIA's Multi-Process Service) or without.
+Free of torch.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _FILE = "shared-memory.json"
 
 @dataclass(frozen=True)
 class Setup:
-    """The hardware and software that a note holds for."""
+    """The hardware and software that a record holds for."""
 
     card: str  # the card's model
     driver: str  # the version of NVIDIA's driver
@@ -41,7 +42,7 @@ class Setup:
 
 @dataclass(frozen=True)
 class Record:
-    """The notes for one setup: for each test what went wrong, empty if it has passed. A test that is not in it was not
+    """The problem that each test found on one setup, empty if the test has passed. A test that is not in it was not
     tried."""
 
     setup: Setup
@@ -49,15 +50,15 @@ class Record:
     problems: Mapping[str, str]
 
     @classmethod
-    def noted(cls, setup: Setup) -> Record:
-        """Returns the record that is noted for a setup, or an empty record if there is none."""
-        return next((record for record in records() if record.setup == setup), cls(setup, "", {}))
+    def find(cls, setup: Setup) -> Record:
+        """Returns the record that is stored for a setup, or an empty record if there is none."""
+        return next((record for record in read_records() if record.setup == setup), cls(setup, "", {}))
 
-    def lacks(self, needed: Sequence[str]) -> bool:
-        """Returns whether a needed test has to be tried before the record can tell if memory can be shared."""
-        return not self.failed(needed) and any(probe not in self.problems for probe in needed)
+    def needs_tests(self, needed: Sequence[str]) -> bool:
+        """Returns whether a needed test has to be tried before the record tells if memory can be shared."""
+        return not self.failure_line(needed) and any(probe not in self.problems for probe in needed)
 
-    def failed(self, needed: Sequence[str]) -> str:
+    def failure_line(self, needed: Sequence[str]) -> str:
         """Returns a line about the first needed test that has failed, empty if none has.
 
         A run with other bits (`TRAINED`), which only `make gpu-check` can see, counts as a failure, too, since nobody
@@ -66,38 +67,40 @@ class Record:
         failures = (probe for probe in (*needed, TRAINED) if self.problems.get(probe))
         return next((f"not seen that {probe}: {self.problems[probe]}" for probe in failures), "")
 
-    def passed(self) -> str:
+    def passed_line(self) -> str:
         """Returns a line that lists the tests that have passed."""
         return "; ".join(probe for probe in PROBES if self.problems.get(probe) == "")
 
 
-def records() -> tuple[Record, ...]:
-    """Returns all notes, or none if the file is damaged or can't be read."""
+def read_records() -> tuple[Record, ...]:
+    """Returns all records, or none if the file is damaged or can't be read."""
     try:
-        file = notes_file()
-        return () if file is None else tuple(map(_record, json.loads(file.read_bytes())))
+        file = records_path()
+        return () if file is None else tuple(map(_parse_record, json.loads(file.read_bytes())))
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return ()
 
 
-def note(record: Record) -> None:
+def write_record(record: Record) -> None:
     """Writes a record in place of the one for the same setup. Without a cache folder it is lost. Raises OSError."""
-    if (file := notes_file()) is not None:
-        others = [each for each in records() if each.setup != record.setup]
-        write_cached(file, json.dumps([asdict(each) for each in (record, *others)], indent=1).encode())
+    file = records_path()
+    if file is None:
+        return
+    others = [other for other in read_records() if other.setup != record.setup]
+    write_cached(file, json.dumps([asdict(each) for each in (record, *others)], indent=1).encode())
 
 
-def notes_file() -> Path | None:
-    """Returns the path of the notes, or None if the user has no home."""
+def records_path() -> Path | None:
+    """Returns the path of the records, or None if the user has no home."""
     folder = cache_folder()
     return None if folder is None else folder / _FILE
 
 
-def _record(noted: Any) -> Record:
+def _parse_record(data: Any) -> Record:
     """Returns a record read from JSON. Raises ValueError, TypeError, KeyError or AttributeError for one that is
     damaged."""
-    setup, problems = Setup(**noted["setup"]), dict(noted["problems"])
-    words = (setup.card, setup.driver, noted["day"], *problems, *problems.values())
-    if not isinstance(setup.mps, bool) or not all(isinstance(word, str) for word in words):
-        raise ValueError(noted)
-    return Record(setup, noted["day"], problems)
+    setup, problems = Setup(**data["setup"]), dict(data["problems"])
+    texts = (setup.card, setup.driver, data["day"], *problems, *problems.values())
+    if not isinstance(setup.mps, bool) or not all(isinstance(text, str) for text in texts):
+        raise ValueError(data)
+    return Record(setup, data["day"], problems)

@@ -22,15 +22,15 @@ from typing import Self
 
 from loader.plugins.error_text import format_error
 from loader.plugins.modules import module_command
-from pool.device.lost import device_lost
-from pool.device.memory import out_of_memory
+from pool.device.lost import is_device_lost
+from pool.device.memory import is_out_of_memory
 
 Reply = tuple[str, Sequence[int]]  # text, and descriptors that are sent with it and closed
 
 _CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE)  # others come from outside
-_LONGEST = 1 << 14  # greatest number of bytes in a message
+_MAX_MESSAGE_NBYTES = 1 << 14
 _BUSY = "busy or unavailable"
-_GRACE = 5.0  # seconds in which a killed process is dead, unless it is stuck in a driver
+_KILL_SECONDS = 5.0  # in which a killed process is dead, unless it is stuck in a driver
 
 
 class NotTriedError(Exception):
@@ -39,10 +39,10 @@ class NotTriedError(Exception):
 
 @dataclass(frozen=True)
 class _Message:
-    """What the second process sends: an answer, or a problem instead of one."""
+    """A message of the second process: an answer, or a problem instead of one."""
 
     text: str = ""
-    problem: str = ""  # what went wrong; then there is no answer
+    problem: str = ""  # then there is no answer
     may_pass: bool = False
 
 
@@ -53,14 +53,15 @@ class SecondProcess:
         """Runs `python -m MODULE ARGUMENTS... SOCKET`, which calls `serve`. Raises NotTriedError if no process can be
         started.
 
-        `deadline`: a time of time.monotonic, for all that the process is asked.
+        `deadline`: a time of time.monotonic, for all requests.
         """
         self._deadline, self._is_ready = deadline, False
-        self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        command = module_command(module, *arguments, str(theirs.fileno()))
+        self._channel, child_channel = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        fd = child_channel.fileno()
+        command = module_command(module, *arguments, str(fd))
         try:
-            with theirs:
-                self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()])
+            with child_channel:
+                self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[fd])
         except OSError as error:
             self._channel.close()
             raise NotTriedError(str(error)) from None
@@ -72,62 +73,67 @@ class SecondProcess:
         self._channel.close()
         self._process.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(_GRACE)
+            self._process.wait(_KILL_SECONDS)
 
     @property
     def pid(self) -> int:
         return self._process.pid
 
-    def ready(self) -> None:
+    def wait_until_ready(self) -> None:
         """Waits until the process has opened its devices."""
         if not self._is_ready:
-            self._hear()
+            self._receive()
             self._is_ready = True
 
-    def ask(self, text: str, *fds: int) -> tuple[str, list[int]]:
+    def request(self, text: str, *fds: int) -> tuple[str, list[int]]:
         """Sends a request and returns the answer, with descriptors that the caller then owns."""
-        self.ready()
-        self.tell(text, *fds)
-        return self._hear()
+        self.wait_until_ready()
+        self.send(text, *fds)
+        return self._receive()
 
-    def tell(self, text: str, *fds: int) -> None:
+    def send(self, text: str, *fds: int) -> None:
         """Sends a request without waiting for the answer, which nobody reads then."""
         with contextlib.suppress(OSError):  # the next receive notices its death
             socket.send_fds(self._channel, [text.encode()], fds)
 
-    def _hear(self) -> tuple[str, list[int]]:
-        """Receives the next message. Returns its text and descriptors, and raises for a problem, for silence and for
-        death."""
-        note, fds = b"", list[int]()
+    def _receive(self) -> tuple[str, list[int]]:
+        """Receives the next message. Returns its text and descriptors.
+
+        Raises RuntimeError for a problem that devices have, and NotTriedError for one that may pass, if no answer comes
+        in time, or if the process has died.
+        """
+        data, fds = b"", list[int]()
         try:
-            self._channel.settimeout(self._left())
-            note, fds, _, _ = socket.recv_fds(self._channel, _LONGEST, 1, socket.MSG_CMSG_CLOEXEC)
+            self._channel.settimeout(self._remaining_seconds())
+            data, fds, _, _ = socket.recv_fds(self._channel, _MAX_MESSAGE_NBYTES, 1, socket.MSG_CMSG_CLOEXEC)
         except TimeoutError:
             raise NotTriedError("another process gave no answer in time") from None
         except ConnectionResetError:
             pass  # the process died before it had read all
-        if not note:
-            raise self._death()
-        said = _Message(**json.loads(note))
-        if said.problem and not said.may_pass:
-            raise RuntimeError(said.problem)
-        if said.problem:
-            hint = "; in exclusive mode it takes one process: nvidia-smi -c DEFAULT" if _BUSY in said.problem else ""
-            raise NotTriedError(said.problem + hint)
-        return said.text, fds
+        if not data:
+            raise self._describe_death()
+        message = _Message(**json.loads(data))
+        if message.problem and not message.may_pass:
+            raise RuntimeError(message.problem)
+        if message.problem:
+            is_busy = _BUSY in message.problem
+            hint = "; in exclusive mode it takes one process: nvidia-smi -c DEFAULT" if is_busy else ""
+            raise NotTriedError(message.problem + hint)
+        return message.text, fds
 
-    def _death(self) -> Exception:
+    def _describe_death(self) -> Exception:
         """Returns the exception for a process that has closed its socket: RuntimeError if its driver crashed, else
         NotTriedError."""
         try:
-            code = self._process.wait(self._left())
+            code = self._process.wait(self._remaining_seconds())
         except subprocess.TimeoutExpired:
             return NotTriedError("another process gave no answer and did not end")
-        how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-        crashed = self._is_ready and -code in _CRASHES
-        return (RuntimeError if crashed else NotTriedError)(f"another process ended with {how}")
+        ending = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        text = f"another process ended with {ending}"
+        has_crashed = self._is_ready and -code in _CRASHES
+        return RuntimeError(text) if has_crashed else NotTriedError(text)
 
-    def _left(self) -> float:
+    def _remaining_seconds(self) -> float:
         return max(self._deadline - time.monotonic(), 0.001)
 
 
@@ -145,13 +151,18 @@ def serve(fd: int, open_devices: Callable[[], object], answer: Callable[[str, li
             is_open = True
             while True:
                 _send(channel, _Message(reply[0]), reply[1])
-                note, fds, _, _ = socket.recv_fds(channel, _LONGEST, 1, socket.MSG_CMSG_CLOEXEC)
-                if not note:
+                data, fds, _, _ = socket.recv_fds(channel, _MAX_MESSAGE_NBYTES, 1, socket.MSG_CMSG_CLOEXEC)
+                if not data:
                     return
-                reply = answer(note.decode(), fds)
+                reply = answer(data.decode(), fds)
         except Exception as error:
-            refused = is_open and isinstance(error, RuntimeError) and not (out_of_memory(error) or device_lost(error))
-            _send(channel, _Message(problem=format_error(error), may_pass=not refused))
+            may_pass = not (is_open and isinstance(error, RuntimeError) and _is_refusal(error))
+            _send(channel, _Message(problem=format_error(error), may_pass=may_pass))
+
+
+def _is_refusal(error: RuntimeError) -> bool:
+    """Returns whether a device refuses for good, neither for want of memory nor because it is lost."""
+    return not (is_out_of_memory(error) or is_device_lost(error))
 
 
 def _send(channel: socket.socket, message: _Message, fds: Sequence[int] = ()) -> None:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from pool.device.cuda_memory import CudaMemory
-from pool.device.installation import driver_version, mps_serves
+from pool.device.installation import is_mps_running, read_driver_version
 from pool.device.proof import Setup
 
 
@@ -52,8 +52,8 @@ class _OfCuda:
         self._memory = CudaMemory()
 
     def setup(self, device: torch.device) -> Setup:
-        driver = driver_version() or f"of CUDA {self._memory.cuda_version()}"  # WSL2 has no files that say it
-        return Setup(torch.cuda.get_device_properties(device).name, driver, mps_serves())
+        driver = read_driver_version() or f"of CUDA {self._memory.read_cuda_version()}"  # WSL2 has no files that say it
+        return Setup(torch.cuda.get_device_properties(device).name, driver, is_mps_running())
 
     def allocate(self, device: torch.device, nbytes: int) -> Tensor:
         return self._memory.allocate(device, nbytes)
@@ -65,13 +65,13 @@ class _OfCuda:
         return self._memory.open(device, exported.fd, exported.nbytes)
 
 
-makers: dict[str, Callable[[], SharedMemory]] = {"cuda": _OfCuda}  # by kind of device
+factories: dict[str, Callable[[], SharedMemory]] = {"cuda": _OfCuda}  # by kind of device
 
 
 @cache
-def shared_memory_of(kind: str) -> SharedMemory | None:
+def get_shared_memory(kind: str) -> SharedMemory | None:
     """Returns what shares memory of this kind of device, or None if it can't be shared."""
     try:
-        return makers[kind]() if kind in makers else None
+        return factories[kind]() if kind in factories else None
     except ImportError:
         return None

@@ -10,25 +10,26 @@ from dataclasses import replace
 import torch
 
 from loader.plugins.error_text import format_error_with_location
-from pool.device.cards import VARIABLE, Card, entries
-from pool.device.lost import device_lost, lost_when_opened
-from pool.device.memory import memory_of_device, out_of_memory
+from pool.device.cards import VISIBLE_DEVICES, Card, parse_visible_devices
+from pool.device.lost import is_device_lost, is_lost_when_opened
+from pool.device.memory import describe_free_memory, is_out_of_memory
 from pool.device.names import Device
 from pool.errors import LostDeviceError, ResourceError
 
 
-def own_devices(devices: Sequence[Device], cards: Sequence[Card | None]) -> list[Device]:
+def hide_other_devices(devices: Sequence[Device], cards: Sequence[Card | None]) -> list[Device]:
     """Restricts this process to its own cards where that is possible. Returns the devices under the names that they
     have then.
 
     A process that sees its own cards alone calls them cuda:0, cuda:1 ... The driver reads CUDA_VISIBLE_DEVICES once,
-    when it is first used, and must not have been used before. `cards`: the description of each device, if known.
+    when it is first used, and must not have been used before. `cards`: the description of each device, if there is one.
     """
     names = [card.visible for card in cards if card is not None and card.visible]
     value = ",".join(names)
-    if len(names) < len(devices) or list(entries(value) or ()) != names:
+    can_hide = len(names) == len(devices) and parse_visible_devices(value) == tuple(names)
+    if not can_hide:
         return list(devices)
-    os.environ[VARIABLE] = value
+    os.environ[VISIBLE_DEVICES] = value
     return [replace(device, index=index) for index, device in enumerate(devices)]
 
 
@@ -43,13 +44,13 @@ def open_device(device: torch.device, who: str, spec: str, way_out: str) -> None
         torch.accelerator.set_device_index(device.index)
         torch.zeros(1, device=device).cpu()  # waits until the device has computed
     except RuntimeError as error:
-        if lost_when_opened(error):
+        if is_lost_when_opened(error):
             raise LostDeviceError(f"{spec} can't be used: {format_error_with_location(error)}", [spec]) from None
-        if not out_of_memory(error):
+        if not is_out_of_memory(error):
             raise
         raise ResourceError(
-            f"{who}: {spec} has no memory left to begin with: {format_error_with_location(error)}{memory_of_device()}; "
-            f"free it, or {way_out}"
+            f"{who}: {spec} has no memory left to begin with: {format_error_with_location(error)}"
+            f"{describe_free_memory()}; free it, or {way_out}"
         ) from None
 
 
@@ -63,18 +64,24 @@ def naming_lost_devices(*names: str, devices: Sequence[torch.device] = ()) -> It
     try:
         yield
     except RuntimeError as error:
-        if not device_lost(error):
+        if not is_device_lost(error):
             raise
-        tried = zip(names, devices, strict=True) if len(names) > 1 else ()
-        suspects = [name for name, device in tried if not _answers(device)] or names
-        which = f"one of {', '.join(suspects)}" if len(suspects) > 1 else suspects[0]
-        raise LostDeviceError(f"{which} can't be used: {format_error_with_location(error)}", suspects) from None
+        suspects = _find_lost(names, devices) if len(names) > 1 else []
+        if not suspects:
+            suspects = list(names)
+        subject = suspects[0] if len(suspects) == 1 else f"one of {', '.join(suspects)}"
+        raise LostDeviceError(f"{subject} can't be used: {format_error_with_location(error)}", suspects) from None
 
 
-def _answers(device: torch.device) -> bool:
+def _find_lost(names: Sequence[str], devices: Sequence[torch.device]) -> list[str]:
+    """Returns the names of the devices that can't compute any more."""
+    return [name for name, device in zip(names, devices, strict=True) if not _can_compute(device)]
+
+
+def _can_compute(device: torch.device) -> bool:
     """Returns whether a device can still compute."""
     try:
         torch.zeros(1, device=device).cpu()
     except RuntimeError as error:
-        return not device_lost(error)
+        return not is_device_lost(error)
     return True

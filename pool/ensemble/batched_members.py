@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from loader.plugins.error_text import format_error
-from pool.device.memory import out_of_memory
+from pool.device.memory import is_out_of_memory
 from pool.ensemble.bindings import Bindings
 from pool.ensemble.execution import Execution
 from pool.ensemble.member import Member
@@ -60,7 +60,7 @@ class BatchedMembers:
             for stack in self.stacks:
                 stack.store_buffers(frozen)
         except Exception as error:
-            if out_of_memory(error):
+            if is_out_of_memory(error):
                 raise
             self._warn_once(batch, error)
             yield from self._one_by_one.losses(batch, progress, frozen)

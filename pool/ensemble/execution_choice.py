@@ -16,7 +16,7 @@ from torch import nn
 from loader.plugins.error_text import format_error
 from loader.stream.schema import BatchSchema, SparseBatch
 from loader.stream.slots import allocate_slots, write_batch
-from pool.device.memory import out_of_memory
+from pool.device.memory import is_out_of_memory
 from pool.ensemble.batched_members import BatchedMembers, group_equal_members, sparse_parameters
 from pool.ensemble.execution import Execution
 from pool.ensemble.member import Member
@@ -59,7 +59,7 @@ def choose_execution(members: Sequence[Member], schema: BatchSchema, sequential:
     try:
         _compute_once(batched, members, create_sample_batch(schema).to(device))
     except Exception as error:
-        if out_of_memory(error):
+        if is_out_of_memory(error):
             raise
         return sequential, f"{_SEQUENTIALLY}: {_failed_module(batched, error)} {_describe_error(error)}"
     return batched, _TOGETHER

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from loader.plugins.error_text import PluginError, definition_location
-from pool.device.precision import arithmetic_settings
+from pool.device.precision import read_arithmetic_settings
 from pool.ensemble.metric_values import collect_arrays
 from pool.exchange.tensors import all_tensors, replace_tensors, trained_parameters
 from pool.nn.batch import TensorBatch
@@ -123,7 +123,7 @@ def _torch_settings() -> dict[str, object]:
         "default dtype": torch.get_default_dtype(),
         "number of threads": torch.get_num_threads(),
         "deterministic mode": torch.are_deterministic_algorithms_enabled(),
-        **arithmetic_settings(),
+        **read_arithmetic_settings(),
     }
 
 

@@ -47,22 +47,21 @@ def step(
     """
     match backend_of(weights.device):
         case "cpu":
-            run_native(
-                rule.native,
-                [weights, old, states],
-                reduction,
-                constants=constants,
-                threads=_threads(weights, reduction),
-            )
-        case "cuda" if reduction.is_of_rows:
-            rows = [reduction.first_row, int(reduction.touched_only)]
-            scaled = [reduction.scale, *constants]
+            threads = _choose_threads(weights, reduction)
+            run_native(rule.native, [weights, old, states], reduction, constants=constants, threads=threads)
+        case "cuda" if reduction.has_rows:
             cuda.step_rows(
-                rule.name, [weights, old, *states], reduction.gradients, reduction.lists, reduction.leaves, scaled, rows
+                rule.name,
+                [weights, old, *states],
+                reduction.gradients,
+                reduction.row_numbers,
+                reduction.leaves,
+                [reduction.scale, *constants],
+                [reduction.first_row, int(reduction.touched_only)],
             )
         case "cuda":
-            scaled = [reduction.scale, *constants]
-            cuda.step(rule.name, [weights, old, *states], reduction.gradients, reduction.leaves, scaled)
+            numbers = [reduction.scale, *constants]
+            cuda.step(rule.name, [weights, old, *states], reduction.gradients, reduction.leaves, numbers)
         case "torch":
             step_by_torch(rule, weights, old, states, reduction, constants)
 
@@ -72,19 +71,26 @@ def step_by_torch(
 ) -> None:
     """Does as `step` with torch's operations, on any device. Nothing waits for the device."""
     assert rule.by_torch is not None
-    total = sum_rows_by_torch(weights, reduction) if reduction.is_of_rows else None
+    total = sum_rows_by_torch(weights, reduction) if reduction.has_rows else None
     gradient = (sum_by_torch(reduction) if total is None else total.rows) * reduction.scale
     stepped = rule.by_torch(old, states, gradient, constants)
-    for place, new in zip((weights, *states), stepped, strict=False):
-        place.copy_(new if total is None or not reduction.touched_only else torch.where(total.there, new, place))
+    for tensor, new in zip((weights, *states), stepped, strict=False):
+        if total is not None and reduction.touched_only:
+            new = torch.where(total.is_defined, new, tensor)
+        tensor.copy_(new)
 
 
-def _threads(weights: Tensor, reduction: Reduction) -> int:
-    if not (reduction.is_of_rows and reduction.touched_only):
+def _choose_threads(weights: Tensor, reduction: Reduction) -> int:
+    """Returns how many threads should step the weights."""
+    if not (reduction.has_rows and reduction.touched_only):
         return choose_num_threads(weights.numel(), MEMORY_BOUND)
-    lists = [each.touched for each in reduction.addends if each.touched is not None]
-    places = [find_rows(touched, reduction.first_row, reduction.first_row + len(weights)) for touched in lists]
-    return choose_num_threads(sum(end - begin for begin, end in places) * weights[0].numel(), SCATTERED)
+    first_row, end_row = reduction.first_row, reduction.first_row + len(weights)
+    num_rows = 0
+    for addend in reduction.addends:
+        if addend.touched is not None:
+            begin, end = find_rows(addend.touched, first_row, end_row)
+            num_rows += end - begin
+    return choose_num_threads(num_rows * weights[0].numel(), SCATTERED)
 
 
 def root(square: Tensor) -> Tensor:

@@ -57,10 +57,10 @@ class SparseInput:
         since bags then share rows, but no sums. Raises ValueError if offsets or features are out of bounds.
         """
         if num_features not in self._plans:
-            self._plans[num_features] = self._make_plan(num_features)
+            self._plans[num_features] = self._build_plan(num_features)
         return self._plans[num_features]
 
-    def _make_plan(self, num_features: int) -> SparsePlan | None:
+    def _build_plan(self, num_features: int) -> SparsePlan | None:
         if self.values is not None or self.features.numel() < _MIN_USES * self.touched.numel():
             return None
         plan = SparsePlan(self.offsets, self.features, num_features)
@@ -68,13 +68,14 @@ class SparseInput:
 
     def copy(self) -> SparseInput:
         """Returns a copy in new memory, without plans."""
-        tensors = {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
-        return SparseInput(**{name: tensor.clone() for name, tensor in tensors.items()})
+        return SparseInput(**{name: tensor.clone() for name, tensor in self._tensors().items()})
 
     def to(self, device: torch.device) -> SparseInput:
         """Returns a copy on a device, asynchronous where the memory allows it."""
-        tensors = {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
-        return SparseInput(**{name: tensor.to(device, non_blocking=True) for name, tensor in tensors.items()})
+        return SparseInput(**{name: tensor.to(device, non_blocking=True) for name, tensor in self._tensors().items()})
+
+    def _tensors(self) -> dict[str, Tensor]:
+        return {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
 
 
 def backend_for(table: Tensor) -> Backend:
@@ -89,8 +90,9 @@ def plan_of(weight: Tensor, sparse: SparseInput) -> SparsePlan | None:
 
     Raises ValueError if offsets or features are out of bounds.
     """
-    planned = backend_for(weight) == "cpu" and weight.shape[1] >= _MIN_PLANNED
-    return sparse.plan(weight.shape[0]) if planned else None
+    if backend_for(weight) != "cpu" or weight.shape[1] < _MIN_PLANNED:
+        return None
+    return sparse.plan(weight.shape[0])
 
 
 def forward(weight: Tensor, bias: Tensor | None, sparse: SparseInput) -> Tensor:
@@ -112,15 +114,16 @@ def forward(weight: Tensor, bias: Tensor | None, sparse: SparseInput) -> Tensor:
 def _forward_native(weight: Tensor, bias: Tensor | None, sparse: SparseInput) -> Tensor:
     """Does as `forward` by native code: along the batch's plan if it has one, else bag by bag."""
     out = weight.new_empty(sparse.num_bags, weight.shape[1])
-    table, first = _array(weight.contiguous()), None if bias is None else _array(bias.contiguous())
-    threads = threads_for(sparse.features.numel() * weight.shape[1])
+    table = _array(weight.contiguous())
+    start = None if bias is None else _array(bias.contiguous())
+    threads = choose_sum_threads(sparse.features.numel() * weight.shape[1])
     plan = plan_of(weight, sparse)
     if plan is not None:
-        plan.forward(table, first, _array(out), threads)
+        plan.forward(table, start, _array(out), threads)
     else:
-        rows = _array(sparse.offsets), _array(sparse.features)
+        bags = _array(sparse.offsets), _array(sparse.features)
         values = None if sparse.values is None else _array(sparse.values)
-        _native.sparse_forward(table, first, *rows, _array(out), threads, values=values)
+        _native.sparse_forward(table, start, *bags, _array(out), threads, values=values)
     return out
 
 
@@ -141,27 +144,35 @@ def backward_rows(
         for border in borders:
             written(border)
         return column_sum(grad_out), sparse.values is None or rows.isfinite().all()
-    threads = threads_for(sparse.features.numel() * grad_out.shape[1])
     plan = plan_of(grad_weight, sparse)
-    matrices = _array(grad_out), _array(grad_weight)
-    if plan is not None:
-        total = grad_out.new_empty(grad_out.shape[1])
-        column_sums = _array(total)
-        by_tiles(
-            plan, borders, written, lambda first, last: plan.backward(*matrices, column_sums, first, last, threads)
-        )
-        return total, True
+    if plan is None:
+        return _backward_rows_native(sparse, grad_out, grad_weight, borders, written)
+    total = grad_out.new_empty(grad_out.shape[1])
+    arrays = _array(grad_out), _array(grad_weight), _array(total)
+    threads = choose_sum_threads(sparse.features.numel() * grad_out.shape[1])
+    by_tiles(plan, borders, written, lambda first, last: plan.backward(*arrays, first, last, threads))
+    return total, True
+
+
+def _backward_rows_native(
+    sparse: SparseInput, grad_out: Tensor, grad_weight: Tensor, borders: Sequence[int], written: Callable[[int], None]
+) -> tuple[Tensor, bool]:
+    """Does as `backward_rows` by native code without a plan, one row after the other."""
+    threads = choose_sum_threads(sparse.features.numel() * grad_out.shape[1])
     touched = _array(sparse.touched)
     lists = touched, _array(sparse.touched_offsets), _array(sparse.bags)
+    matrices = _array(grad_out), _array(grad_weight)
     values = None if sparse.column_values is None else _array(sparse.column_values)
-    finite = True
+    is_finite = True
     begin = 0
     for border in borders:
         end = len(touched) if border == borders[-1] else int(np.searchsorted(touched, border))
-        finite &= _native.sparse_backward_rows(*lists, *matrices, values=values, first=begin, last=end, threads=threads)
+        is_finite &= _native.sparse_backward_rows(
+            *lists, *matrices, values=values, first=begin, last=end, threads=threads
+        )
         begin = end
         written(border)
-    return column_sum(grad_out), finite
+    return column_sum(grad_out), is_finite
 
 
 def touched_rows(sparse: SparseInput, grad_out: Tensor) -> Tensor:
@@ -199,23 +210,25 @@ def column_sum(matrix: Tensor) -> Tensor:
         case "torch":
             return matrix.sum(0)
     out = matrix.new_empty(matrix.shape[1])
-    _native.column_sum(_array(matrix), _array(out), threads=threads_for(matrix.numel()))
+    _native.column_sum(_array(matrix), _array(out), threads=choose_sum_threads(matrix.numel()))
     return out
 
 
 def all_finite(vector: Tensor) -> Tensor | bool:
     """Returns whether all numbers of a vector are finite: a bool, or a tensor of no dimension where the host would have
     to wait."""
-    return bool(np.isfinite(_array(vector)).all()) if backend_for(vector) == "cpu" else vector.isfinite().all()
+    if backend_for(vector) == "cpu":
+        return bool(np.isfinite(_array(vector)).all())
+    return vector.isfinite().all()
 
 
 def _array(tensor: Tensor) -> npt.NDArray[Any]:
     return tensor.detach().numpy()
 
 
-def threads_for(summands: int) -> int:
+def choose_sum_threads(num_floats: int) -> int:
     """Returns how many threads should add up so many floats."""
-    return choose_num_threads(summands, _MIN_SUMMANDS)
+    return choose_num_threads(num_floats, _MIN_SUMMANDS)
 
 
 def forward_by_torch(weight: Tensor, bias: Tensor | None, sparse: SparseInput) -> Tensor:

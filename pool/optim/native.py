@@ -115,7 +115,7 @@ class NativeOptimizer(torch.optim.Optimizer):
         """
         self._opt_called = True  # schedulers ask for it
         job = Reduction(gradients, scale, first_row, self.touched_only)
-        is_table = job.is_of_rows or parameter in self.tables
+        is_table = job.has_rows or parameter in self.tables
         group = self._group_of[parameter]
         state: State = self.state[parameter]
         if not state:

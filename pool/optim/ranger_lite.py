@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from pool import _native
-from pool.kernels.norm import squares_of_all
+from pool.kernels.norm import sum_of_all_squares
 from pool.kernels.reduction import NativeKernels
 from pool.kernels.rule import Rule, root
 from pool.optim.adam import check_betas
@@ -128,7 +128,7 @@ class RangerLite(NativeOptimizer):
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
         parameters = [parameter for group in self.param_groups for parameter in group["params"]]
         gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-        self.set_global_norm(squares_of_all(gradients), sum(parameter.numel() for parameter in parameters))
+        self.set_global_norm(sum_of_all_squares(gradients), sum(parameter.numel() for parameter in parameters))
         super().step(closure)
 
 

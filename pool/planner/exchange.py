@@ -9,7 +9,7 @@ import torch
 
 from pool.config.tree import Config
 from pool.device.names import Device, parse_device
-from pool.device.shared_memory import shared_memory_of
+from pool.device.shared_memory import get_shared_memory
 from pool.errors import ConfigError
 from pool.exchange.exchange_choice import HOST, Exchange
 from pool.exchange.groups import Groups
@@ -143,7 +143,7 @@ def _find_problem(
     for worker in workers:
         if worker.kind != owner.kind or not worker.is_accelerator:
             return f"a worker is on {worker.torch_name}, which is no {_device_kind(owner)}"
-    if between_processes and is_present and shared_memory_of(owner.kind) is None:
+    if between_processes and is_present and get_shared_memory(owner.kind) is None:
         remedy = " without cuda-bindings" if owner.kind == "cuda" else ""
         return f"two processes can't share the memory of {owner.torch_name}{remedy}"
     for member in config.members:

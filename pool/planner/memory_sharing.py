@@ -16,9 +16,9 @@ from functools import cache, partial
 import torch
 
 from pool.device.memory_probes import find_sharing_problems
-from pool.device.proof import COPIED, NEEDED, NEEDED_BY_SEVERAL, Record, Setup, note, notes_file
+from pool.device.proof import COPIED, NEEDED, NEEDED_BY_SEVERAL, Record, Setup, records_path, write_record
 from pool.device.second_process import NotTriedError
-from pool.device.shared_memory import shared_memory_of
+from pool.device.shared_memory import get_shared_memory
 from pool.exchange.device.card_copies import find_copy_problem
 
 
@@ -37,7 +37,7 @@ def check_memory_sharing(devices: Sequence[torch.device], module: str, seconds: 
     `module`: `testing.device_module` of the config. `seconds`: time limit for trying it.
     """
     kind, deadline = devices[0].type, time.monotonic() + seconds
-    shared_memory = shared_memory_of(kind)
+    shared_memory = get_shared_memory(kind)
     assert shared_memory is not None
     try_copying = cache(partial(find_copy_problem, kind, module, deadline)) if len(devices) > 1 else None
     device_of_setup = {shared_memory.setup(device): device for device in devices}
@@ -57,13 +57,13 @@ def _check_setup(
     """Checks one kind of device, by its note or by trying. `try_copying`, between devices, is None if there is a single
     device."""
     needed = NEEDED if try_copying is None else NEEDED_BY_SEVERAL
-    record = Record.noted(setup)
+    record = Record.find(setup)
     time_of_trial = f"on {record.day}"
     note_problem = ""
-    if record.lacks(needed):
+    if record.needs_tests(needed):
         begin = time.monotonic()
         try:
-            problems = try_sharing() if record.lacks(NEEDED) else {}
+            problems = try_sharing() if record.needs_tests(NEEDED) else {}
             if try_copying is not None and not any(problems.values()):
                 problems[COPIED] = try_copying()
         except NotTriedError as error:
@@ -73,10 +73,10 @@ def _check_setup(
         time_of_trial = f"now, in {time.monotonic() - begin:.1f} s"
         note_problem = _save_note(record)
     trial = f"shared memory was tried {time_of_trial}, {setup}"
-    problem = record.failed(needed)
+    problem = record.failure_line(needed)
     if not problem:
-        return CheckResult(works=True, reason=f"{trial}: {record.passed()}{note_problem}")
-    advice = note_problem or f"; to try it again, remove {notes_file()}"
+        return CheckResult(works=True, reason=f"{trial}: {record.passed_line()}{note_problem}")
+    advice = note_problem or f"; to try it again, remove {records_path()}"
     return CheckResult(works=False, reason=f"{trial}: {problem}{advice}")
 
 
@@ -84,9 +84,9 @@ def _save_note(record: Record) -> str:
     """Writes a record to the file of notes. Returns "", or text for the user that explains why the record can't be
     written."""
     try:
-        note(record)
+        write_record(record)
     except OSError as error:
         return f"; each start tries it, since that can't be noted: {error}"
-    if notes_file():
+    if records_path():
         return ""
     return "; each start tries it, since there is no cache folder to note that in"

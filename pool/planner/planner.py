@@ -22,11 +22,11 @@ from pool import numerics
 from pool.config.ensemble import MAX_GROUP_LOSSES
 from pool.config.tree import Config
 from pool.crash_points import crash_point
-from pool.device.cards import VARIABLE, describe_hidden_cards
-from pool.device.installation import count_installed_cards, driver_version, explain_unusable_cards
-from pool.device.names import parse_device, resolve_devices, unused_devices
+from pool.device.cards import VISIBLE_DEVICES, describe_hidden_cards
+from pool.device.installation import count_installed_cards, read_driver_version, explain_unusable_cards
+from pool.device.names import parse_device, resolve_devices, describe_unused_devices
 from pool.device.plugins import add_devices
-from pool.device.precision import choose_computing
+from pool.device.precision import apply_arithmetic
 from pool.device.probe import describe_cards
 from pool.ensemble.factory import describe_tensor
 from pool.errors import AWAY_ERRORS, ConfigError, PoolError, UnavailableError
@@ -95,7 +95,7 @@ def choose_devices(start: PlannerStart) -> tuple[tuple[str, ...], str]:
     config = start.config
     add_devices(config.testing.device_module)
     specs, workers = config.pool.devices, config.num_cpu_workers
-    hidden = describe_hidden_cards(os.environ.get(VARIABLE))
+    hidden = describe_hidden_cards(os.environ.get(VISIBLE_DEVICES))
     try:
         if "auto" in specs and not hidden and _cuda_count() == 0 and count_installed_cards() > 0:
             raise _unusable_cards_error()
@@ -328,7 +328,7 @@ def run(start: PlannerStart) -> Answer:
 def _plan(start: PlannerStart) -> Accepted:
     """Plans a run. Raises PoolError or DataError if the run is refused."""
     config = start.config
-    choose_computing(own_kernels=config.pool.own_kernels, dense_products=config.pool.dense_products)
+    apply_arithmetic(own_kernels=config.pool.own_kernels, dense_products=config.pool.dense_products)
     devices, missing = choose_devices(start)
     data, members = plan_run(start)
     present = tuple(spec for spec in devices if not (missing and _is_missing(spec)))
@@ -369,7 +369,7 @@ def _unusable_cards_error() -> UnavailableError:
 
     The user has such a device and would not expect to train on the CPU instead.
     """
-    driver = f"NVIDIA's driver {driver_version()}".rstrip()
+    driver = f"NVIDIA's driver {read_driver_version()}".rstrip()
     return UnavailableError(
         f"pool.devices=auto: this machine has {driver}, and torch {torch.__version__} can't use its cards: "
         f'{_explain_unusable()}; to train on the CPU, say so: pool.devices = ["cpu", "cpu"]'
@@ -402,10 +402,10 @@ def _describe_device_choice(config: Config, devices: Sequence[str]) -> Iterator[
     if "auto" in config.pool.devices and num_usable == 0:
         workers = f"{config.num_cpu_workers} CPU workers" if config.num_cpu_workers > 1 else "one CPU worker"
         yield f"pool.devices=auto: no CUDA device, so {workers}, by the number of cores and of batches in a step"
-    reason = describe_hidden_cards(os.environ.get(VARIABLE))
+    reason = describe_hidden_cards(os.environ.get(VISIBLE_DEVICES))
     if num_usable == 0 and num_installed > 0 and not reason:
         reason = f": {_explain_unusable()}"
-    line = unused_devices(devices, num_usable, num_installed, reason)
+    line = describe_unused_devices(devices, num_usable, num_installed, reason)
     if line:
         yield line
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from pool.protocol.identity import COORDINATOR, WORKER, Peer
 from pool.protocol.messages import Assignment, Purpose
-from pool.shm.memory_map import RING, SNAPSHOTS, SUMS, VALIDATION_SLOTS, WEIGHTS, MemoryMap, gradients
+from pool.shm.memory_map import RING, SNAPSHOTS, SUMS, VALIDATION_SLOTS, WEIGHTS, MemoryMap, gradients_segment
 from pool.shm.segment import PAGE, Segment, SegmentHandle
 from pool.shm.signals import (
     CoordinatorSignals,
@@ -80,7 +80,7 @@ class Memory:
         `segments`: handles, by name, of the segments.
         """
         self._map = memory_map
-        self._num_report_words = num_report_words(memory_map.losses)
+        self._num_report_words = num_report_words(memory_map.max_results)
         self._segments = {
             name: Segment(handle.fd, writable=handle.writable, registered=handle.registered)
             for name, handle in segments.items()
@@ -95,7 +95,10 @@ class Memory:
 
     def _touch_pages(self) -> None:
         workers = range(self._map.workers)
-        scattered = {WEIGHTS, *map(gradients, workers)}  # used row by row; the process that writes makes huge pages
+        scattered = {
+            WEIGHTS,
+            *map(gradients_segment, workers),
+        }  # used row by row; the process that writes makes huge pages
         for name, segment in self._segments.items():
             segment.touch(huge_pages=segment.writable and name in scattered)
 
@@ -129,7 +132,7 @@ class Memory:
         A slot has no gradients if they lie in a device's memory, and no lists if groups have only one batch.
         """
         nbytes = self._map.gradients_nbytes(worker)
-        return self._segments[gradients(worker)].slots(0, self._map.gradient_slots, nbytes)
+        return self._segments[gradients_segment(worker)].slots(0, self._map.gradient_slots, nbytes)
 
     def touched_lists(self, worker: int) -> list[Slot]:
         """Returns, for each gradient slot of a worker, the memory of its lists of touched rows."""
@@ -137,7 +140,7 @@ class Memory:
 
     def metric_slot(self, worker: int, batch: int) -> Slot:
         """Returns the memory for the arrays that a worker collects of a validation batch, for metrics."""
-        segment = self._segments[gradients(worker)]
+        segment = self._segments[gradients_segment(worker)]
         slots = segment.slots(self._map.slots_nbytes(worker), VALIDATION_SLOTS, self._map.collected_nbytes)
         return slots[batch % VALIDATION_SLOTS]
 
@@ -189,7 +192,7 @@ class Memory:
 
     def _signal_words(self, worker: int) -> Words:
         """Returns all words of a worker's signals: report, exception text, work record."""
-        array = self._segments[gradients(worker)].array
+        array = self._segments[gradients_segment(worker)].array
         return array[array.size - self._map.signals_nbytes :].view(np.int64)
 
     @property
@@ -220,7 +223,7 @@ def read_batch_in_work(segments: Mapping[str, int], sizes: Mapping[str, int], wo
 
     `segments`, `sizes`: descriptors and bytes of segments, by name.
     """
-    name, nbytes = gradients(worker), 8 * _WORK_RECORD_WORDS
+    name, nbytes = gradients_segment(worker), 8 * _WORK_RECORD_WORDS
     words = np.frombuffer(os.pread(segments[name], nbytes, sizes[name] - nbytes), np.int64)
     batch = WorkRecord(words).read()
     return batch if batch.attempt else None

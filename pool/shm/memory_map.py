@@ -41,7 +41,7 @@ SUMS = "sums"
 VALIDATION_SLOTS = 2
 
 
-def gradients(worker: int) -> str:
+def gradients_segment(worker: int) -> str:
     return f"gradients.{worker}"
 
 
@@ -63,28 +63,30 @@ class MemoryMap:
     batches_per_group: int = 1
     train_metrics: int = 0  # number of metrics measured of a training batch
     lists_nbytes: int = 0  # bytes of a gradient slot's lists of touched rows (`pool.exchange.touched_lists`)
-    workers_without_slots: tuple[
-        int, ...
-    ] = ()  # workers whose weights and gradients lie in a device's memory when the run begins
+    # workers whose weights and gradients lie in a device's memory when the run begins
+    workers_without_slots: tuple[int, ...] = ()
 
     @property
     def halves(self) -> int:
-        """Returns for how many versions of the weights there is room: two if any worker reads them here, else none."""
+        """Returns the number of versions of the weights that have room: two if any worker reads them in shared memory,
+        else none."""
         return 2 if len(self.workers_without_slots) < self.workers else 0
 
     def gradients_nbytes(self, worker: int) -> int:
         """Returns the bytes of one gradient slot of a worker: gradients, then lists of touched rows."""
-        return (0 if worker in self.workers_without_slots else self.slot_gradients_nbytes) + self.lists_nbytes
+        if worker in self.workers_without_slots:
+            return self.lists_nbytes
+        return self.slot_gradients_nbytes + self.lists_nbytes
 
     @property
-    def losses(self) -> int:
-        """Returns the greatest number of losses and metrics that a worker finishes at a time."""
+    def max_results(self) -> int:
+        """Returns the greatest number of losses and metrics that a worker reports at a time."""
         return self.members * self.batches_per_group * (1 + self.train_metrics)
 
     @property
     def signals_nbytes(self) -> int:
         """Returns the bytes of the signals that follow a worker's slots: whole pages, one as a rule."""
-        return -(-(8 * self.losses + PAGE // 2) // PAGE) * PAGE
+        return -(-(8 * self.max_results + PAGE // 2) // PAGE) * PAGE
 
     def slots_nbytes(self, worker: int) -> int:
         """Returns the bytes of all gradient slots of a worker."""
@@ -92,25 +94,26 @@ class MemoryMap:
 
     def sizes(self) -> dict[str, int]:
         """Returns the bytes of each segment, by name."""
+        num_weights = self.halves + 1 if self.averages and self.halves > 0 else self.halves
+        sums_nbytes = 8 * sum(self.num_chunks.values())
         sizes = {
             RING: (self.train_slots + VALIDATION_SLOTS) * self.slot_nbytes,
-            WEIGHTS: (self.halves + (self.averages and self.halves > 0)) * self.weights_nbytes + PAGE,
+            WEIGHTS: num_weights * self.weights_nbytes + PAGE,
             **dict.fromkeys(SNAPSHOTS, self.state_nbytes),
-            SUMS: max(1, -(-8 * sum(self.num_chunks.values()) // PAGE)) * PAGE,
+            SUMS: max(1, -(-sums_nbytes // PAGE)) * PAGE,
         }
         for worker in range(self.workers):
-            sizes[gradients(worker)] = (
-                self.slots_nbytes(worker) + VALIDATION_SLOTS * self.collected_nbytes + self.signals_nbytes
-            )
+            metrics_nbytes = VALIDATION_SLOTS * self.collected_nbytes
+            sizes[gradients_segment(worker)] = self.slots_nbytes(worker) + metrics_nbytes + self.signals_nbytes
         return sizes
 
 
-def access(peer: Peer, sizes: Mapping[str, int]) -> dict[str, bool]:
-    """Returns the names of the segments that a process is given, each with whether the process may write it (I4)."""
+def segment_permissions(peer: Peer, sizes: Mapping[str, int]) -> dict[str, bool]:
+    """Returns the names of the segments that a process may map, each with whether the process may write it (I4)."""
     if peer.role == FEEDER:
         return {RING: True, SUMS: True}
     if peer.role == WORKER:
-        return {RING: False, WEIGHTS: False, gradients(peer.index): True}
+        return {RING: False, WEIGHTS: False, gradients_segment(peer.index): True}
     if peer.role == COORDINATOR:
         return {name: name in (WEIGHTS, *SNAPSHOTS) for name in sizes}
     return {}

@@ -27,8 +27,8 @@ _HUGE_PAGE = 2 << 20
 _MAP_SHARED, _MAP_FIXED, _MAP_NORESERVE = 0x01, 0x10, 0x4000
 
 
-def create(name: str, size: int, before_chunk: Callable[[int], None]) -> int:
-    """Makes a new segment of shared memory: `size` bytes, zeros, physical memory reserved, size sealed. Returns its
+def create_segment(name: str, size: int, before_chunk: Callable[[int], None]) -> int:
+    """Creates a segment of shared memory: `size` bytes, zeros, physical memory reserved, size sealed. Returns its
     descriptor.
 
     `before_chunk(nbytes)` is called before each chunk is reserved, and may raise PoolError. Raises OSError (ENOSPC,
@@ -48,14 +48,14 @@ def create(name: str, size: int, before_chunk: Callable[[int], None]) -> int:
     return fd
 
 
-def read_only(fd: int) -> int:
+def reopen_read_only(fd: int) -> int:
     """Returns a second descriptor of the same memory, which can't be mapped for writing."""
     return os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)
 
 
 @dataclass(frozen=True)
 class SegmentHandle:
-    """The descriptor of a segment that a process is given, and how the process may map it."""
+    """The descriptor of a segment for one process, and how the process may map it."""
 
     fd: int
     writable: bool
@@ -77,9 +77,9 @@ class Segment:
         """
         size = os.fstat(fd).st_size
         protection = mmap.PROT_READ | (mmap.PROT_WRITE if writable or registered else 0)
-        self._addresses, begin = _mapped(fd, size, protection)
-        self._addresses.madvise(mmap.MADV_DONTDUMP)  # a core dump of a big ring would delay every recovery
-        self._addresses.madvise(mmap.MADV_DONTFORK)  # a process that a task forks owns nothing of it (I4)
+        self._reserved, begin = _map_aligned(fd, size, protection)
+        self._reserved.madvise(mmap.MADV_DONTDUMP)  # a core dump of a big ring would delay every recovery
+        self._reserved.madvise(mmap.MADV_DONTFORK)  # a process that a task forks owns nothing of it (I4)
         self.size = size
         self.writable = writable
         self.array: npt.NDArray[np.uint8] = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(begin))
@@ -111,18 +111,18 @@ class Segment:
         return [self.array[offset + i * slot_bytes : offset + (i + 1) * slot_bytes] for i in range(count)]
 
 
-def _mapped(fd: int, size: int, protection: int) -> tuple[mmap.mmap, int]:
+def _map_aligned(fd: int, size: int, protection: int) -> tuple[mmap.mmap, int]:
     """Maps a segment at a multiple of the size of huge pages, so that they can be mapped as such.
 
-    Returns the reserved addresses, which stay reserved as long as the object is kept, and the address where the segment
+    Returns the reserved addresses, which stay reserved as long as the object lives, and the address where the segment
     begins. Raises OSError.
     """
-    addresses = mmap.mmap(-1, size + _HUGE_PAGE, flags=mmap.MAP_PRIVATE | _MAP_NORESERVE, prot=mmap.PROT_READ)
-    begin = -(-np.frombuffer(addresses, np.uint8).ctypes.data // _HUGE_PAGE) * _HUGE_PAGE
+    reserved = mmap.mmap(-1, size + _HUGE_PAGE, flags=mmap.MAP_PRIVATE | _MAP_NORESERVE, prot=mmap.PROT_READ)
+    begin = -(-np.frombuffer(reserved, np.uint8).ctypes.data // _HUGE_PAGE) * _HUGE_PAGE
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mmap.restype = ctypes.c_void_p
-    at, length, offset = ctypes.c_void_p(begin), ctypes.c_size_t(size), ctypes.c_long(0)
-    if libc.mmap(at, length, protection, _MAP_SHARED | _MAP_FIXED, fd, offset) != begin:
+    address, length, offset = ctypes.c_void_p(begin), ctypes.c_size_t(size), ctypes.c_long(0)
+    if libc.mmap(address, length, protection, _MAP_SHARED | _MAP_FIXED, fd, offset) != begin:
         error = ctypes.get_errno()
         raise OSError(error, os.strerror(error))
-    return addresses, begin
+    return reserved, begin

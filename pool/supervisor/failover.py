@@ -13,7 +13,7 @@ from pool.checkpoint.state import BEST, LAST
 from pool.protocol.blame import DeathInBatch, reason_unusable
 from pool.protocol.identity import Peer
 from pool.shm.memory_map import SNAPSHOTS
-from pool.shm.segment import Segment, read_only
+from pool.shm.segment import Segment, reopen_read_only
 from pool.supervisor.prepare.resume import resume_point
 from pool.supervisor.prepare.run_plan import RunPlan
 from pool.supervisor.resources.run_folder import RunFolder
@@ -121,7 +121,7 @@ def _complete_areas(segments: Mapping[str, int]) -> list[tuple[int, Segment]]:
     """
     areas = []
     for index, name in enumerate(SNAPSHOTS):
-        fd = read_only(segments[name])
+        fd = reopen_read_only(segments[name])
         segment = Segment(fd, writable=False)
         os.close(fd)
         step = committed_step(segment.array)

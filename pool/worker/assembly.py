@@ -17,9 +17,9 @@ from pool.device.batches import DeviceBatchLoader
 from pool.device.event_waiter import EventWaiter
 from pool.device.names import Device, parse_device
 from pool.device.page_lock import page_lock
-from pool.device.precision import choose_computing
-from pool.device.shared_memory import shared_memory_of
-from pool.device.startup import naming_lost_devices, open_device, own_devices
+from pool.device.precision import apply_arithmetic
+from pool.device.shared_memory import get_shared_memory
+from pool.device.startup import hide_other_devices, naming_lost_devices, open_device
 from pool.device.timeline import NoTimeline, Timeline, open_timeline
 from pool.ensemble.factory import build_members
 from pool.ensemble.member import Member
@@ -90,11 +90,11 @@ def assemble(start: WorkerStart, exported: Future[ExportedMemory] | None = None)
 
 def _open_device(start: WorkerStart) -> Device:
     """Opens the worker's device, and chooses how it computes. Raises RunError, LostDeviceError."""
-    (device,) = own_devices([parse_device(start.device)], [start.card])
+    (device,) = hide_other_devices([parse_device(start.device)], [start.card])
     if device.is_accelerator:
         way_out = "name another device in pool.devices"
         open_device(torch.device(device.torch_name), str(start.peer), start.device, way_out)
-    choose_computing(own_kernels=start.own_kernels, dense_products=start.dense_products)
+    apply_arithmetic(own_kernels=start.own_kernels, dense_products=start.dense_products)
     numerics.check_worker(start.fingerprint, start.peer, device)
     return device
 
@@ -161,6 +161,6 @@ def _make_exchange(
 
 def _import_memory(start: WorkerStart, device: torch.device) -> ExportedMemory:
     """Maps the device memory that the coordinator's process exports to this worker."""
-    shared = shared_memory_of(device.type)
+    shared = get_shared_memory(device.type)
     assert shared is not None, f"memory of {device} can't be shared"
     return import_memory(start.address_key, start.coordinator, device, shared)

@@ -20,7 +20,7 @@ from loader.plugins.error_text import PluginError, definition_location
 from loader.stream.schema import BatchSchema, SparseBatch
 from pool.crash_points import crash_point
 from pool.device.names import Device
-from pool.device.precision import DenseProducts, forward_pass
+from pool.device.precision import DenseProducts, autocast_forward
 from pool.device.timeline import COMPUTES, NoTimeline, Timeline
 from pool.ensemble.bindings import Bindings
 from pool.ensemble.execution import Execution, SequentialMembers
@@ -230,7 +230,7 @@ class Computer:
     def _forward_pass(self) -> AbstractContextManager[object]:
         """Returns the context in which a forward pass runs. It sets the precision in which dense matrices are
         multiplied."""
-        return forward_pass(self._device, self._dense_products)
+        return autocast_forward(self._device, self._dense_products)
 
     def _backward(self, losses: Tensor) -> None:
         """Runs backward of the sum of the losses.

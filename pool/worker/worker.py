@@ -11,8 +11,8 @@ from typing import NoReturn
 
 from loader.plugins.error_text import format_error_with_location
 from pool.crash_points import crash_point
-from pool.device.lost import device_lost
-from pool.device.memory import memory_of_device, out_of_memory
+from pool.device.lost import is_device_lost
+from pool.device.memory import describe_free_memory, is_out_of_memory
 from pool.errors import LostDeviceError, ResourceError, RunError
 from pool.kernels.cuda.compiler import CompileError
 from pool.process.start import WorkerStart
@@ -115,13 +115,13 @@ class Worker:
                 f"{peer} ({spec}): a kernel can't be compiled: {text}; "
                 f"pool.own_kernels = false computes with torch's own operations; all that was said is in {_log_path()}"
             ) from None
-        if device_lost(error):
+        if is_device_lost(error):
             self._work_record.end_assignment()  # not the batch's fault
             raise LostDeviceError(f"{spec} can't be used: {text}", [spec]) from None
-        if out_of_memory(error):
+        if is_out_of_memory(error):
             batch = self._work_record.read().batch
             raise ResourceError(
-                f"{peer} ({spec}) ran out of memory in batch {batch}: {text}{memory_of_device()}; "
+                f"{peer} ({spec}) ran out of memory in batch {batch}: {text}{describe_free_memory()}; "
                 "lower data.batch_size or model sizes"
             ) from None
         self._exception_text.write(assignment.attempt, f"{text}; traceback in {_log_path()}")

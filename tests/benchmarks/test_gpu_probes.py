@@ -34,9 +34,9 @@ class Recorder:
 def recorder() -> Iterator[Recorder]:
     made = Recorder()
     launcher.launcher.cache_clear()
-    launcher.makers["cpu"] = lambda _: made
+    launcher.launcher_factories["cpu"] = lambda _: made
     yield made
-    del launcher.makers["cpu"]
+    del launcher.launcher_factories["cpu"]
     launcher.launcher.cache_clear()
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pool.device.proof import PROBES, TRAINED, Setup, records
+from pool.device.proof import PROBES, TRAINED, Setup, read_records
 from tests.support.paths import ROOT
 
 pytestmark = [pytest.mark.gpu_dry, pytest.mark.timeout(600), pytest.mark.usefixtures("fakegpu_is_built")]
@@ -34,7 +34,7 @@ def test_the_check_runs_to_its_end_and_notes_what_was_seen(tmp_path: Path, monke
     assert " passed" in last
     assert "failed" not in last
     monkeypatch.setenv("XDG_CACHE_HOME", cache)
-    (record,) = records()
+    (record,) = read_records()
     assert (record.setup, record.problems) == (Setup("fake GPU", "7", mps=False), dict.fromkeys(PROBES, ""))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from benchmarks.gpu import probes
-from pool.device.proof import COPIED, NEEDED, NEEDED_BY_SEVERAL, TRAINED, Record, note
+from pool.device.proof import COPIED, NEEDED, NEEDED_BY_SEVERAL, TRAINED, Record, write_record
 from tests.gpu.conftest import Gpus
 from tests.support.runs import TOY, check, run, run_well
 
@@ -32,7 +32,7 @@ def test_memory_is_shared_and_an_exchange_in_it_has_the_bits_of_the_hosts(gpus: 
         tried.add(setup)
         found = probes.problems(device, gpus.module) | copied
         found[TRAINED] = trained(gpus, index, tmp_path / str(index))
-        note(Record(setup, datetime.now(UTC).date().isoformat(), found))
+        write_record(Record(setup, datetime.now(UTC).date().isoformat(), found))
         assert {probe: found.get(probe) for probe in needed} == dict.fromkeys(needed, "")
 
 
@@ -49,12 +49,12 @@ def trained(gpus: Gpus, index: int, folder: Path) -> str:
 
 
 def test_auto_takes_the_card_if_that_was_seen_to_work(gpus: Gpus, tmp_path: Path) -> None:
-    record = Record.noted(probes.setup_of(f"{gpus.kind}:0", gpus.module))
+    record = Record.find(probes.setup_of(f"{gpus.kind}:0", gpus.module))
     page = check(tmp_path / "page", {**TOY, **gpus.on(0, 0)})
     assert page.code == 0, page.err
     said = " ".join(page.out.split())
-    assert (f"weights lie on {gpus.kind}:0" in said) == (not record.failed(NEEDED))
-    assert record.failed(NEEDED) or record.passed() in said
+    assert (f"weights lie on {gpus.kind}:0" in said) == (not record.failure_line(NEEDED))
+    assert record.failure_line(NEEDED) or record.passed_line() in said
 
 
 @pytest.mark.parametrize("home", ["", "all"])

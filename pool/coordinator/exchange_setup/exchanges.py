@@ -14,9 +14,9 @@ from pool.coordinator.exchange_setup.copies import DeviceCopies, HostCopies, Sta
 from pool.crash_points import crash_point
 from pool.device.names import parse_device
 from pool.device.page_lock import page_lock
-from pool.device.precision import choose_computing
-from pool.device.shared_memory import shared_memory_of
-from pool.device.startup import naming_lost_devices, open_device, own_devices
+from pool.device.precision import apply_arithmetic
+from pool.device.shared_memory import get_shared_memory
+from pool.device.startup import hide_other_devices, naming_lost_devices, open_device
 from pool.exchange.device.coordinator import DeviceCoordinator
 from pool.exchange.device.memory_exporter import MemoryExporter
 from pool.exchange.device.owners import DeviceStores, ShardKey, assign_owners
@@ -36,7 +36,7 @@ from pool.shm.signals import CoordinatorSignals
 def exchange_devices(start: CoordinatorStart) -> Sequence[torch.device]:
     """Returns the devices of the exchange as torch names them in this process. It sees these devices alone, chosen by
     the identifiers of the cards, because the numbers of cards may change when one is lost."""
-    own = own_devices([parse_device(name) for name in start.exchange.devices], start.exchange_cards)
+    own = hide_other_devices([parse_device(name) for name in start.exchange.devices], start.exchange_cards)
     return [torch.device(device.torch_name) for device in own]
 
 
@@ -93,13 +93,13 @@ class Exchanges:
         """Opens the devices and allocates memory on them for gradients and weights. Returns the function that makes the
         coordinator's end of the exchange for a member."""
         layout, exchange, config = self._start.layout, self._start.exchange, self._start.config
-        choose_computing(own_kernels=config.pool.own_kernels, dense_products=config.pool.dense_products)
+        apply_arithmetic(own_kernels=config.pool.own_kernels, dense_products=config.pool.dense_products)
         devices = self._devices
         for name, device in zip(exchange.devices, devices, strict=True):
             _open_device(name, device)
         torch.accelerator.set_device_index(devices[0].index)  # for calls of torch that name no device
         self._memory.register(page_lock)
-        shared = None if exchange.one_process else shared_memory_of(devices[0].type)
+        shared = None if exchange.one_process else get_shared_memory(devices[0].type)
         assert shared is not None or exchange.one_process, f"memory of {devices[0]} can't be shared"
         averages = config.train.average.kind is not None
         nbytes, slot_nbytes = layout.plan.nbytes, layout.slot_plan.nbytes

@@ -14,7 +14,7 @@ from pool.coordinator.update.bucket_step import BucketGradients, Scale, step_fus
 from pool.coordinator.update.parameter_part import ParameterPart
 from pool.coordinator.update.stopwatch import Stopwatch
 from pool.crash_points import crash_point
-from pool.kernels.norm import squares_of_all
+from pool.kernels.norm import sum_of_all_squares
 from pool.optim.buckets import BucketOptimizers
 from pool.optim.native import NativeOptimizer
 
@@ -117,7 +117,7 @@ class GlobalNormStep:
         squares = None if self._max_norm is None else _clip_norm(gradients, self._max_norm)
         clipped = [bucket.clip() for bucket in self._buckets]
         if squares is None or (self._norm_optimizers and any(clipped)):
-            squares = squares_of_all(gradients)
+            squares = sum_of_all_squares(gradients)
         for optimizer in self._norm_optimizers:
             optimizer.set_global_norm(squares, self._num_parameters)
         for bucket in self._buckets:
@@ -127,7 +127,7 @@ class GlobalNormStep:
 def _clip_norm(gradients: Sequence[torch.Tensor], max_norm: float) -> float:
     """Scales gradients so that their common norm is at most `max_norm`. Returns the square of the norm that they have
     then."""
-    squares = squares_of_all(gradients)
+    squares = sum_of_all_squares(gradients)
     factor = max_norm / (math.sqrt(squares) + 1e-6)
     if factor < 1.0:
         squares *= factor * factor

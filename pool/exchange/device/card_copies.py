@@ -14,7 +14,7 @@ import torch
 
 from pool.device.plugins import add_devices
 from pool.device.second_process import Reply, SecondProcess, serve
-from pool.device.shared_memory import shared_memory_of
+from pool.device.shared_memory import get_shared_memory
 from pool.exchange.device.store import DeviceStore
 
 NBYTES = (2 << 20) + 24
@@ -28,7 +28,7 @@ def find_copy_problem(kind: str, module: str, deadline: float) -> str:
     """
     try:
         with SecondProcess("pool.exchange.device.card_copies", kind, module, deadline=deadline) as process:
-            return process.ask("copy")[0]
+            return process.request("copy")[0]
     except RuntimeError as error:
         return str(error)
 
@@ -57,7 +57,7 @@ def find_first_difference(stores: list[DeviceStore]) -> str:
 
 def main(kind: str, module: str, fd: str) -> None:
     add_devices(module)
-    shared = shared_memory_of(kind)
+    shared = get_shared_memory(kind)
     assert shared is not None
     devices = [torch.device(kind, index) for index in range(torch.get_device_module(kind).device_count())]
 

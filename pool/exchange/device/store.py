@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from pool.device.event_waiter import record_host_event
-from pool.device.memory import memory_of_device, out_of_memory
+from pool.device.memory import describe_free_memory, is_out_of_memory
 from pool.errors import ResourceError
 
 _MIB = 1 << 20
@@ -216,11 +216,11 @@ class DeviceStore:
         try:
             return self._allocate(self.device, count * nbytes).zero_()
         except RuntimeError as error:
-            if not out_of_memory(error):
+            if not is_out_of_memory(error):
                 raise
             raise ResourceError(
                 f"the coordinator has no room on {self.device} for {purpose}, {count} x {-(-nbytes // _MIB):,} MiB"
-                f"{memory_of_device()}; lower pool.gradient_slots or model sizes, or set pool.exchange to host"
+                f"{describe_free_memory()}; lower pool.gradient_slots or model sizes, or set pool.exchange to host"
             ) from None
 
 

@@ -61,18 +61,18 @@ class Source:
 
     @property
     def text(self) -> str:
-        return _text(self.path)
+        return _read_text(self.path)
 
     @property
     def headers(self) -> Mapping[str, str]:
         """Returns the texts of the headers that the file may include, by name: those of its own folder and the common
         ones."""
-        return _headers(self.path.parent)
+        return _read_headers(self.path.parent)
 
     @property
     def kernels(self) -> Mapping[str, Kernel]:
         """Returns the kernels of the file, by name."""
-        return _kernels(self.path)
+        return _find_kernels(self.path)
 
     @property
     def options(self) -> list[str]:
@@ -93,23 +93,26 @@ def _source(path: Path, constants: tuple[tuple[str, int | str], ...]) -> Source:
 
 
 @cache
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     return path.read_text(encoding="utf-8")
 
 
 @cache
-def _headers(folder: Path) -> Mapping[str, str]:
+def _read_headers(folder: Path) -> Mapping[str, str]:
     paths = sorted(path for where in {folder, COMMON} for path in where.glob("*.cuh"))
-    return {RULES: _text(PACKAGE / RULES), **{path.name: _text(path) for path in paths}}
+    return {RULES: _read_text(PACKAGE / RULES), **{path.name: _read_text(path) for path in paths}}
 
 
 @cache
-def _kernels(path: Path) -> Mapping[str, Kernel]:
-    found = _KERNEL.findall(_text(path))
-    return {name: Kernel(int(threads), "".join(map(_code, words.split(",")))) for threads, name, words in found}
+def _find_kernels(path: Path) -> Mapping[str, Kernel]:
+    kernels: dict[str, Kernel] = {}
+    for threads, name, parameters in _KERNEL.findall(_read_text(path)):
+        codes = map(_parameter_code, parameters.split(","))
+        kernels[name] = Kernel(int(threads), "".join(codes))
+    return kernels
 
 
-def _code(parameter: str) -> str:
+def _parameter_code(parameter: str) -> str:
     """Returns the code of a kernel's parameter (`Kernel.parameters`). `parameter`: its declaration in C++."""
     if "*" in parameter:
         return "P"
@@ -139,10 +142,10 @@ class Compiler:
             self._version = ".".join(map(str, self._call(self._nvrtc.nvrtcVersion)))
         except RuntimeError as error:  # the library can't be found
             raise CompileError(str(error).splitlines()[0]) from error
-        known = self._call(self._nvrtc.nvrtcGetSupportedArchs)
-        if int(architecture.removeprefix("sm_")) not in known:
+        supported = self._call(self._nvrtc.nvrtcGetSupportedArchs)
+        if int(architecture.removeprefix("sm_")) not in supported:
             raise CompileError(
-                f"NVRTC {self.version} compiles for sm_{min(known)} to sm_{max(known)}, not for {architecture}"
+                f"NVRTC {self.version} compiles for sm_{min(supported)} to sm_{max(supported)}, not for {architecture}"
             )
 
     @property
@@ -150,17 +153,21 @@ class Compiler:
         """Returns the version of NVRTC."""
         return self._version
 
-    def program(self, source: Source) -> bytes:
+    def get_program(self, source: Source) -> bytes:
         """Returns the compiled program (cubin) of a source, from the cache or compiled now. Raises CompileError."""
-        return self._kept(source) or self._keep(source, self.compile(source))
+        program = self._read_cached(source)
+        if program is None:
+            program = self.compile(source)
+            self._write_cached(source, program)
+        return program
 
-    def is_kept(self, source: Source) -> bool:
+    def is_cached(self, source: Source) -> bool:
         """Returns whether the cache has the compiled program of a source."""
-        return self._kept(source) is not None
+        return self._read_cached(source) is not None
 
-    def forget(self, source: Source) -> None:
+    def drop_cached(self, source: Source) -> None:
         """Removes the compiled program of a source from the cache, because it can't be used."""
-        file = self._file(source)
+        file = self._cache_path(source)
         with contextlib.suppress(OSError):
             if file is not None:
                 file.unlink(missing_ok=True)
@@ -180,9 +187,11 @@ class Compiler:
             options = [option.encode() for option in self._options(source)]
             (status,) = self._nvrtc.nvrtcCompileProgram(program, len(options), options)
             if status != self._nvrtc.nvrtcResult.NVRTC_SUCCESS:
-                words = self._log(program)
-                log.error("%s for %s: NVRTC says:\n%s", source, self._architecture, words)
-                raise CompileError(f"{source} for {self._architecture}: NVRTC {self.version}: {_first_error(words)}")
+                output = self._read_log(program)
+                log.error("%s for %s: NVRTC says:\n%s", source, self._architecture, output)
+                raise CompileError(
+                    f"{source} for {self._architecture}: NVRTC {self.version}: {_find_first_error(output)}"
+                )
             cubin: bytes = b" " * self._call(self._nvrtc.nvrtcGetCUBINSize, program)
             self._call(self._nvrtc.nvrtcGetCUBIN, program, cubin)
         finally:
@@ -192,7 +201,7 @@ class Compiler:
     def _options(self, source: Source) -> list[str]:
         return [f"--gpu-architecture={self._architecture}", *OPTIONS, *source.options]
 
-    def _log(self, program: Any) -> str:
+    def _read_log(self, program: Any) -> str:
         log: bytes = b" " * self._call(self._nvrtc.nvrtcGetProgramLogSize, program)
         self._call(self._nvrtc.nvrtcGetProgramLog, program, log)
         return log.decode(errors="replace").rstrip("\0 \n")
@@ -203,16 +212,16 @@ class Compiler:
             raise CompileError(f"{function.__name__}: {status.name}")
         return values[0] if len(values) == 1 else tuple(values)
 
-    def _file(self, source: Source) -> Path | None:
+    def _cache_path(self, source: Source) -> Path | None:
         if self._cache is None:
             return None
         parts = [self._version, *self._options(source), source.text, *source.headers.values()]
         digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()
         return self._cache / f"{Path(source.file).stem}-{self._architecture}-{digest[:32]}.cubin"
 
-    def _kept(self, source: Source) -> bytes | None:
+    def _read_cached(self, source: Source) -> bytes | None:
         """Returns the program of a source from the cache, or None if there is none or it is damaged."""
-        file = self._file(source)
+        file = self._cache_path(source)
         with contextlib.suppress(OSError):
             if file is not None:
                 data = file.read_bytes()
@@ -220,32 +229,33 @@ class Compiler:
                     return data[_DIGEST:]
         return None
 
-    def _keep(self, source: Source, cubin: bytes) -> bytes:
-        """Writes a program to the cache, whole or not at all, and returns the program.
+    def _write_cached(self, source: Source, cubin: bytes) -> None:
+        """Writes a program to the cache, whole or not at all.
 
         If the folder can't be written, the next process compiles again, and nothing else is lost.
         """
-        file = self._file(source)
+        file = self._cache_path(source)
         try:
             if file is not None:
                 write_cached(file, hashlib.sha256(cubin).digest() + cubin)
         except OSError as error:
             log.warning("%s is not kept, each start compiles it again: %s: %s", source, file, error.strerror)
-        return cubin
 
 
-def _first_error(words: str) -> str:
-    lines = words.splitlines()
-    return next((line.strip() for line in lines if "error" in line), lines[0] if lines else "no reason given")
+def _find_first_error(output: str) -> str:
+    """Returns the first line of the compiler's output that names an error, else its first line."""
+    lines = output.splitlines()
+    errors = [line.strip() for line in lines if "error" in line]
+    return next(iter([*errors, *lines]), "no reason given")
 
 
-def kept_in() -> Path | None:
+def kernel_cache_folder() -> Path | None:
     """Returns the folder of compiled programs, which all processes of this user share. None if there is no cache
     folder."""
     return cache_folder("kernels")
 
 
-def note_compiled(seconds: float, source: object, architecture: str, cache: Path | None) -> None:
+def record_compile_time(seconds: float, source: object, architecture: str, cache: Path | None) -> None:
     """Appends to a file in the cache how long compiling took. Several processes may do so at a time. A failure costs
     nothing."""
     with contextlib.suppress(OSError):
@@ -254,7 +264,7 @@ def note_compiled(seconds: float, source: object, architecture: str, cache: Path
                 file.write(f"{seconds:.2f} {architecture} {source}\n")
 
 
-def why_no_kernels(architecture: str) -> str:
+def explain_missing_kernels(architecture: str) -> str:
     """Returns why kernels can't be compiled for `architecture` (`sm_90`), and what to do. Empty if they can."""
     try:
         Compiler(architecture, None)
@@ -265,26 +275,27 @@ def why_no_kernels(architecture: str) -> str:
     return ""
 
 
-def kernels_in_words(architecture: str, cache: Path | None = None) -> str:
+def describe_kernels(architecture: str, cache: Path | None = None) -> str:
     """Returns a line for the user about what is compiled for `architecture` (`sm_90`) and how long the last program
     took.
 
     `cache`: the folder of compiled programs, the user's if None. Raises what `Compiler` does if none can be compiled.
     """
-    cache = cache or kept_in()
+    cache = cache or kernel_cache_folder()
     version = Compiler(architecture, None).version
-    words = f"NVRTC {version} compiles for {architecture} what a worker needs first and is not kept"
+    line = f"NVRTC {version} compiles for {architecture} what a worker needs first and is not kept"
     if cache is None:
-        return f"{words}; there is no folder to keep them"
-    words += f"; {sum(1 for _ in cache.glob(f'*-{architecture}-*.cubin'))} programs are kept"
-    last = _last_time(architecture, cache)
-    return f"{words}; the last took {last:.1f} s" if last is not None else words
+        return f"{line}; there is no folder to keep them"
+    num_programs = sum(1 for _ in cache.glob(f"*-{architecture}-*.cubin"))
+    line += f"; {num_programs} programs are kept"
+    seconds = _read_last_time(architecture, cache)
+    return line if seconds is None else f"{line}; the last took {seconds:.1f} s"
 
 
-def _last_time(architecture: str, cache: Path) -> float | None:
+def _read_last_time(architecture: str, cache: Path) -> float | None:
     """Returns how many seconds the last compilation for an architecture took, or None if that is not known."""
     with contextlib.suppress(OSError, ValueError):
         lines = (cache / _TIMES).read_bytes()[-_TAIL:].decode(errors="replace").splitlines()
-        mine = [line.split() for line in lines if f" {architecture} " in line]
-        return float(mine[-1][0]) if mine else None
+        entries = [line.split() for line in lines if f" {architecture} " in line]
+        return float(entries[-1][0]) if entries else None
     return None

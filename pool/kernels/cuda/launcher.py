@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from pool._native import CudaKernel
-from pool.kernels.cuda.compiler import CompileError, Compiler, Source, kept_in, note_compiled
+from pool.kernels.cuda.compiler import CompileError, Compiler, Source, kernel_cache_folder, record_compile_time
 from pool.kernels.cuda.driver import Driver, PrimaryContext
 
 log = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ class CudaLauncher:
         self._device = device
         self._context = PrimaryContext(self._driver, device.index)
         self._architecture = "sm_{}{}".format(*torch.cuda.get_device_capability(device))
-        self._compiler = Compiler(self._architecture, kept_in())
+        self._compiler = Compiler(self._architecture, kernel_cache_folder())
         self._kernels: dict[tuple[Source, str], CudaKernel] = {}
 
     @property
@@ -90,28 +90,28 @@ class CudaLauncher:
 
         A cached program that the driver refuses is compiled again.
         """
-        is_kept, begin = self._compiler.is_kept(source), time.monotonic()
+        is_cached, begin = self._compiler.is_cached(source), time.monotonic()
         try:
-            program = self._module(source)
+            module = self._load_module(source)
         except CompileError:
-            if not is_kept:
+            if not is_cached:
                 raise
-            self._compiler.forget(source)
-            is_kept, program = False, self._module(source)
-        if not is_kept:
+            self._compiler.drop_cached(source)
+            is_cached, module = False, self._load_module(source)
+        if not is_cached:
             seconds = time.monotonic() - begin
             log.info("%s: compiled %s in %.1f s", self._device, source, seconds)
-            note_compiled(seconds, source, self._architecture, kept_in())
-        entries = self._driver.address("cuCtxGetCurrent"), self._driver.address("cuLaunchKernel")
-        for name, form in source.kernels.items():
-            function = int(self._driver.call("cuModuleGetFunction", program, name.encode()))
-            made = CudaKernel(entries, self._context.handle, function, form.parameters, form.threads)
-            self._kernels[source, name] = made
+            record_compile_time(seconds, source, self._architecture, kernel_cache_folder())
+        functions = self._driver.address("cuCtxGetCurrent"), self._driver.address("cuLaunchKernel")
+        for name, kernel_form in source.kernels.items():
+            entry = int(self._driver.call("cuModuleGetFunction", module, name.encode()))
+            parameters, threads = kernel_form.parameters, kernel_form.threads
+            self._kernels[source, name] = CudaKernel(functions, self._context.handle, entry, parameters, threads)
         return self._kernels[source, kernel]
 
-    def _module(self, source: Source) -> Any:
+    def _load_module(self, source: Source) -> Any:
         """Loads a compiled source into the driver. Raises CompileError, also if the driver refuses the program."""
-        program = self._compiler.program(source)
+        program = self._compiler.get_program(source)
         try:
             return self._driver.call("cuModuleLoadData", program)
         except RuntimeError as error:
@@ -120,43 +120,43 @@ class CudaLauncher:
             raise CompileError(f"{source}: the driver refuses what {self.version} has compiled: {error}") from None
 
 
-makers: dict[str, Callable[[torch.device], Launcher]] = {"cuda": CudaLauncher}  # by kind of device
+launcher_factories: dict[str, Callable[[torch.device], Launcher]] = {"cuda": CudaLauncher}  # by kind of device
 
 
-def forgo_kernels() -> None:
+def disable_kernels() -> None:
     """Turns our kernels off, so that torch's own operations compute on all devices of this process. Call before
     anything is computed."""
-    makers.clear()
+    launcher_factories.clear()
     launcher.cache_clear()
 
 
 @cache
 def launcher(device: torch.device) -> Launcher | None:
     """Returns the launcher of a device, or None if our kernels can't run there. The reason is logged, once."""
-    if device.type not in makers:
+    if device.type not in launcher_factories:
         return None
     try:
-        return makers[device.type](device)
+        return launcher_factories[device.type](device)
     except (ImportError, CompileError) as error:
         log.warning("%s computes with torch's own operations, which is slower: %s", device, error)
         return None
 
 
-def computing_with(device: torch.device) -> str:
+def describe_kernels_of(device: torch.device) -> str:
     """Returns a description of the code that computes on a device, as far as bits depend on it. It goes into the
     fingerprint."""
-    own = launcher(device)
-    return "torch's own operations" if own is None else f"kernels compiled by {own.version}"
+    device_launcher = launcher(device)
+    return "torch's own operations" if device_launcher is None else f"kernels compiled by {device_launcher.version}"
 
 
-def run(device: torch.device, source: Source, kernel: str, extent: Extent, *arguments: Argument) -> None:
+def launch_kernel(device: torch.device, source: Source, kernel: str, extent: Extent, *arguments: Argument) -> None:
     """Launches a kernel on a device that has a launcher (`Launcher.launch`)."""
-    own = launcher(device)
-    assert own is not None, f"no kernels on {device}"
-    own.launch(source, kernel, extent, arguments)
+    device_launcher = launcher(device)
+    assert device_launcher is not None, f"no kernels on {device}"
+    device_launcher.launch(source, kernel, extent, arguments)
 
 
-def width_of(columns: int, first: Tensor, *others: Tensor | None) -> int:
+def load_width(columns: int, first: Tensor, *others: Tensor | None) -> int:
     """Returns how many numbers a thread may load at a time from rows of so many columns: 16 bytes of the first
     tensor's, or one.
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from pool.kernels.cuda.compiler import Source
-from pool.kernels.cuda.launcher import Extent, run, width_of
+from pool.kernels.cuda.launcher import Extent, launch_kernel, load_width
 
 PIECE = 256  # numbers of a piece, as in src/list_sums.cu
 ROWS = 32  # rows that one thread adds up, as in src/column_sums.cu
@@ -30,7 +30,9 @@ def sum_lists(table: Tensor, numbers: Tensor, offsets: Tensor, values: Tensor | 
     out = (table if start is None else start).new_empty(lists, columns)
     source, width = sums_source("list_sums.cu", table, numbers.dtype, values, columns, out, start)
     extent = Extent(lists, columns // width)
-    run(table.device, source, "sum_lists", extent, table, numbers, offsets, values, start, out, lists, columns)
+    launch_kernel(
+        table.device, source, "sum_lists", extent, table, numbers, offsets, values, start, out, lists, columns
+    )
     return out
 
 
@@ -44,8 +46,10 @@ def sum_long_lists(table: Tensor, numbers: Tensor, offsets: Tensor, values: Tens
     source, width = sums_source("list_sums.cu", table, numbers.dtype, values, columns, out)
     groups = columns // width
     arguments = table, numbers, offsets, values, out, partial, lists, windows, columns
-    run(table.device, source, "sum_pieces", Extent(lists + 2 * windows, groups), *arguments)
-    run(table.device, source, "join_pieces", Extent(windows, groups), offsets, partial, out, lists, windows, columns)
+    launch_kernel(table.device, source, "sum_pieces", Extent(lists + 2 * windows, groups), *arguments)
+    launch_kernel(
+        table.device, source, "join_pieces", Extent(windows, groups), offsets, partial, out, lists, windows, columns
+    )
     return out
 
 
@@ -55,9 +59,9 @@ def column_sums(matrix: Tensor) -> Tensor:
         rows, columns = matrix.shape
         sums = -(-rows // ROWS)
         out = matrix.new_empty(sums, columns, dtype=torch.float32)
-        width = width_of(columns, matrix)
+        width = load_width(columns, matrix)
         source = Source.of("column_sums.cu", BFLOAT16=_is_bfloat16(matrix), WIDTH=width)
-        run(matrix.device, source, "column_sums", Extent(sums, columns // width), matrix, out, rows, columns)
+        launch_kernel(matrix.device, source, "column_sums", Extent(sums, columns // width), matrix, out, rows, columns)
         if sums <= 1:
             return out.view(columns) if sums else matrix.new_zeros(columns, dtype=torch.float32)
         matrix = out
@@ -78,7 +82,7 @@ def sums_source(
 
     All tensors but the table have the dtype of `out`.
     """
-    width = width_of(columns, table, out, *others)
+    width = load_width(columns, table, out, *others)
     rows, numbers = _is_bfloat16(table), _is_bfloat16(out)
     assert rows >= numbers, f"a table of {table.dtype} beside {out.dtype}"
     constants = {"BFLOAT16": numbers, "NARROW": rows - numbers, "WIDTH": width}

@@ -183,7 +183,7 @@ def reserve_memory(run: RunPlan) -> RunMemory:
     check_chunk = _chunk_check(sum(sizes.values()))
     try:
         for name, nbytes in sizes.items():
-            segments[name] = segment.create(name, nbytes, check_chunk)
+            segments[name] = segment.create_segment(name, nbytes, check_chunk)
         write_chunk_checksums(segments[SUMS], run.planned.num_chunks, saved_sums)
     except ResourceError:
         RunMemory(segments).close()

@@ -14,7 +14,7 @@ from loader.stream.data import Data
 from loader.stream.interface import Cursor
 from pool.checkpoint.overrides import Override
 from pool.config.tree import Config
-from pool.device.names import idle_devices, parse_device
+from pool.device.names import describe_idle_devices, parse_device
 from pool.exchange.groups import Groups
 from pool.exchange.layout import Layout
 from pool.machines.rank import MachineRank
@@ -87,7 +87,7 @@ class RunPlan:
     def idle_devices(self) -> str | None:
         """Returns a line for the user if devices stand idle at the end of each step, else None."""
         train = self.config.train
-        return idle_devices(len(self.planned.devices), train.batches_per_step, train.batches_per_group)
+        return describe_idle_devices(len(self.planned.devices), train.batches_per_step, train.batches_per_group)
 
     @property
     def layout(self) -> Layout:

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from pool.process.start import Start
-from pool.shm.memory_map import access
-from pool.shm.segment import SegmentHandle, read_only
+from pool.shm.memory_map import segment_permissions
+from pool.shm.segment import SegmentHandle, reopen_read_only
 from pool.shm.signals import accessible_signals
 
 
@@ -33,11 +33,11 @@ class RunMemory:
         duplicates: list[int] = []
         handles: dict[str, SegmentHandle] = {}
         try:
-            for name, writable in access(start.peer, self.sizes).items():
+            for name, writable in segment_permissions(start.peer, self.sizes).items():
                 fd = self.segments[name]
                 registered = start.registers and not writable
                 handles[name] = SegmentHandle(len(duplicates), writable, registered)
-                duplicates.append(os.dup(fd) if writable or registered else read_only(fd))
+                duplicates.append(os.dup(fd) if writable or registered else reopen_read_only(fd))
             reach = accessible_signals(start.peer, list(self.signal_fds))
             signal_fds = {name: len(duplicates) + i for i, name in enumerate(reach)}
             yield (

@@ -199,7 +199,7 @@ def _plan(weight: Tensor, sparse: SparseInput) -> _native.SparsePlan:
 
 
 def _threads_along(sparse: SparseInput, layer: SparseLinear) -> int:
-    return kernels.threads_for(sparse.features.numel() * layer.out_features)
+    return kernels.choose_sum_threads(sparse.features.numel() * layer.out_features)
 
 
 @lru_cache(maxsize=64)

@@ -177,7 +177,7 @@ def _register() -> None:
     torch.utils.backend_registration.generate_methods_for_privateuse1_backend(for_storage=True)
     for name, value in _settings.items():
         configure(**{name: int(value)})
-    shared_memory.makers[NAME] = SharedMemory
+    shared_memory.factories[NAME] = SharedMemory
     atexit.register(mend)  # no kernel runs while Python ends
 
 

@@ -65,7 +65,7 @@ class FakeLauncher:
 
 def use() -> None:
     """From now on fake GPUs have kernels."""
-    launcher.makers[fakegpu.NAME] = FakeLauncher
+    launcher.launcher_factories[fakegpu.NAME] = FakeLauncher
     launcher.launcher.cache_clear()
 
 

@@ -19,7 +19,7 @@ from pool.checkpoint.fingerprint import ARITHMETIC, differences
 from pool.config.load import parse_config
 from pool.config.tree import Config
 from pool.device.names import parse_device
-from pool.device.precision import arithmetic_settings, describe_changed_arithmetic
+from pool.device.precision import describe_changed_arithmetic, read_arithmetic_settings
 from pool.errors import RunError
 from pool.exchange.plan import TensorSpec, build_plan
 from pool.protocol.identity import Peer
@@ -128,9 +128,9 @@ def usual_arithmetic() -> Iterator[None]:
 def test_settings_of_torch_that_a_task_may_change_are_part_of_it(change: Callable[[], object], named: str) -> None:
     before = numerics.reference(config(), PLAN, ("cpu",))
     assert ARITHMETIC not in before
-    settings = arithmetic_settings()
+    settings = read_arithmetic_settings()
     change()
-    assert arithmetic_settings() != settings
+    assert read_arithmetic_settings() != settings
     after = numerics.reference(config(), PLAN, ("cpu",))
     assert {key for key in after if after[key] != before.get(key)} == {ARITHMETIC}
     assert named in after[ARITHMETIC]

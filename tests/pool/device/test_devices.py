@@ -6,7 +6,7 @@ import pytest
 
 from pool.config import bundle
 from pool.config.load import parse_config
-from pool.device.names import check_devices, idle_devices, resolve_devices, unused_devices
+from pool.device.names import check_devices, describe_idle_devices, describe_unused_devices, resolve_devices
 from pool.errors import ConfigError
 from tests.support.configs import configs_in
 
@@ -44,8 +44,8 @@ TAKES = "and a device takes whole batches; set it to"
 
 
 def test_a_device_takes_whole_groups() -> None:
-    assert idle_devices(2, 7, 4) is None
-    told = idle_devices(4, 8, 4)
+    assert describe_idle_devices(2, 7, 4) is None
+    told = describe_idle_devices(4, 8, 4)
     assert told is not None
     assert "2 of 4 devices stand idle" in told
     assert "takes groups of 4 batches (train.batches_per_group); set it to 16 (" in told
@@ -63,7 +63,7 @@ def test_a_device_takes_whole_groups() -> None:
     ],
 )
 def test_idle_devices_are_told_with_what_to_set(devices: int, batches_per_step: int, words: str | None) -> None:
-    told = idle_devices(devices, batches_per_step)
+    told = describe_idle_devices(devices, batches_per_step)
     assert told is None if words is None else told is not None and told.startswith(words)
 
 
@@ -77,7 +77,7 @@ def test_auto_is_all_cuda_devices_else_as_many_workers_as_can_be_busy(
     train = {"batches_per_step": batches_per_step, "batches_per_group": batches_per_group}
     workers = parse_config({"task": "tests.support.toy", "train": train}, "test").num_cpu_workers
     assert 1 <= workers <= min(8, cores, batches_per_step)
-    assert workers == 1 or idle_devices(workers, workers * batches_per_group, batches_per_group) is None
+    assert workers == 1 or describe_idle_devices(workers, workers * batches_per_group, batches_per_group) is None
     assert resolve_devices(["auto"], 0, cpu_workers=workers) == ("cpu",) * workers
     assert resolve_devices(["auto"], 3, cpu_workers=workers) == ("cuda:0", "cuda:1", "cuda:2")
     if cores == batches_per_step == 2 and batches_per_group == 1:
@@ -99,7 +99,7 @@ def test_auto_is_all_cuda_devices_else_as_many_workers_as_can_be_busy(
 def test_devices_of_the_machine_that_a_run_does_not_use_are_named(
     devices: list[str], count: int, cards: int, line: str | None
 ) -> None:
-    told = unused_devices(devices, count, cards, ", because")
+    told = describe_unused_devices(devices, count, cards, ", because")
     assert told is None if line is None else told is not None and told.startswith(line)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from pool.device.cards import Card, KernelSupport
 from pool.exchange.exchange_choice import Exchange
-from pool.kernels.cuda.compiler import Compiler, kernels_in_words, note_compiled, why_no_kernels
+from pool.kernels.cuda.compiler import Compiler, describe_kernels, explain_missing_kernels, record_compile_time
 from pool.supervisor.prepare.gpu_page import describe_exchange, gpu_lines, gpu_notes
 from pool.supervisor.prepare.run_plan import RunPlan
 from tests.support.run_plans import planned, run_plan
@@ -79,18 +79,18 @@ def test_what_its_user_may_want_to_change_is_told_at_the_start() -> None:
 
 def test_what_the_kernels_lack_is_said_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cuda.bindings.nvrtc", None)  # another test may have made it importable
-    assert why_no_kernels("sm_90").endswith("pip install 'sparsepool[gpu]'")
+    assert explain_missing_kernels("sm_90").endswith("pip install 'sparsepool[gpu]'")
 
 
 def test_what_is_compiled_and_how_long_that_took(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Compiler, "__init__", lambda self, *_: setattr(self, "_version", "13.0"))
     words = "NVRTC 13.0 compiles for sm_89 what a worker needs first and is not kept;"
-    assert kernels_in_words("sm_89", tmp_path).startswith(f"{words} 0 programs")
+    assert describe_kernels("sm_89", tmp_path).startswith(f"{words} 0 programs")
     (tmp_path / "step-sm_89-00.cubin").touch()
     (tmp_path / "fold-sm_90-00.cubin").touch()
     for seconds, architecture in ((0.3, "sm_89"), (0.45, "sm_89"), (7.0, "sm_90")):
-        note_compiled(seconds, "step.cu WIDTH=4", architecture, tmp_path)
-    said = kernels_in_words("sm_89", tmp_path)
+        record_compile_time(seconds, "step.cu WIDTH=4", architecture, tmp_path)
+    said = describe_kernels("sm_89", tmp_path)
     assert said.startswith(f"{words} 1 programs")
     assert said.endswith("; the last took 0.5 s")
-    note_compiled(1.0, "step.cu", "sm_89", tmp_path / "not there")
+    record_compile_time(1.0, "step.cu", "sm_89", tmp_path / "not there")

@@ -9,24 +9,24 @@ import pytest
 
 from pool.device.installation import (
     count_installed_cards,
-    cuda_version,
-    driver_version,
     explain_unusable_cards,
-    mps_serves,
+    format_cuda_version,
+    is_mps_running,
+    read_driver_version,
 )
 
 MODULE_LINE = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build\nGCC: 12.2.0"
 
 
 def test_the_drivers_version_is_the_kernel_modules(tmp_path: Path) -> None:
-    assert driver_version(tmp_path) == ""
+    assert read_driver_version(tmp_path) == ""
     for name, text, version in (
         ("proc/driver/nvidia/version", MODULE_LINE, "580.65.06"),
         ("sys/module/nvidia/version", "570.1\n", "570.1"),
     ):
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).write_text(text)
-        assert driver_version(tmp_path) == version
+        assert read_driver_version(tmp_path) == version
 
 
 @pytest.mark.parametrize("kind", [socket.SOCK_STREAM, socket.SOCK_SEQPACKET, socket.SOCK_DGRAM], ids=str)
@@ -37,33 +37,33 @@ def test_a_multi_process_service_is_known_by_a_socket_that_somebody_listens_to(
     monkeypatch.delenv("CUDA_MPS_PIPE_DIRECTORY", raising=False)
     monkeypatch.chdir(tmp_path)  # a socket's name is short
     root = Path()
-    assert not mps_serves(root)
+    assert not is_mps_running(root)
     (root / "tmp/nvidia-mps").mkdir(parents=True)
     with socket.socket(socket.AF_UNIX, kind) as daemon:
         daemon.bind("tmp/nvidia-mps/control")
         daemon.setblocking(False)
         if kind != socket.SOCK_DGRAM:
             daemon.listen()
-        assert mps_serves(root)
+        assert is_mps_running(root)
         with pytest.raises(BlockingIOError):
             daemon.recv(1) if kind == socket.SOCK_DGRAM else daemon.accept()
         monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", "elsewhere")
-        assert not mps_serves(root)
+        assert not is_mps_running(root)
         monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", "tmp/nvidia-mps")
-        assert mps_serves()
+        assert is_mps_running()
     assert Path("tmp/nvidia-mps/control").is_socket(), "it is left over"
-    assert not mps_serves()
+    assert not is_mps_running()
 
 
 def test_a_pipe_folder_that_is_none_has_no_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make(tmp_path, "control")
     for folder in (tmp_path, tmp_path / "control", tmp_path / ("long" * 40)):
         monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", str(folder))
-        assert not mps_serves()
+        assert not is_mps_running()
 
 
 def test_a_version_of_cuda_is_the_drivers_number_in_words() -> None:
-    assert [cuda_version(number) for number in (12040, 13000, 12090)] == ["12.4", "13.0", "12.9"]
+    assert [format_cuda_version(number) for number in (12040, 13000, 12090)] == ["12.4", "13.0", "12.9"]
 
 
 def make(root: Path, *names: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from pool.device.lost import device_lost
+from pool.device.lost import is_device_lost
 from pool.device.startup import naming_lost_devices, open_device
 from pool.errors import LostDeviceError
 
@@ -38,12 +38,12 @@ AMBIGUOUS = (
 
 @pytest.mark.parametrize("text", LOST)
 def test_a_lost_device_is_known(text: str) -> None:
-    assert device_lost(RuntimeError(text))
+    assert is_device_lost(RuntimeError(text))
 
 
 @pytest.mark.parametrize("text", WRONG + AMBIGUOUS)
 def test_a_wrong_kernel_is_no_lost_device(text: str) -> None:
-    assert not device_lost(RuntimeError(text))
+    assert not is_device_lost(RuntimeError(text))
 
 
 def failing_device(monkeypatch: pytest.MonkeyPatch, text: str) -> None:

@@ -21,8 +21,8 @@ def test_it_answers_with_text_and_descriptors() -> None:
     reading, writing = os.pipe()
     os.write(writing, b"there")
     with second() as process:
-        assert process.ask("hello") == ("hello", [])
-        text, (fd,) = process.ask("what is", reading)
+        assert process.request("hello") == ("hello", [])
+        text, (fd,) = process.request("what is", reading)
     assert text == "what is there"
     os.close(writing)
     assert os.read(fd, 1) == b""
@@ -39,7 +39,7 @@ def test_it_answers_with_text_and_descriptors() -> None:
 )
 def test_what_its_driver_refuses_or_crashes_of_is_an_error(what: str, said: str) -> None:
     with second(asked=what) as process, pytest.raises(RuntimeError, match=said):
-        process.ask("hello")
+        process.request("hello")
 
 
 PASSING = {
@@ -54,30 +54,30 @@ PASSING = {
 @pytest.mark.parametrize(("what", "said"), PASSING.values(), ids=PASSING)
 def test_what_may_pass_is_another(what: str, said: str) -> None:
     with second(asked=what) as process, pytest.raises(NotTriedError, match=re.escape(said)):
-        process.ask("hello")
+        process.request("hello")
 
 
 @pytest.mark.parametrize("what", ["CUDA error: CUDA_ERROR_NOT_SUPPORTED", "SIGSEGV"])
 def test_a_device_that_can_not_be_opened_says_nothing_of_what_would_have_been_asked(what: str) -> None:
     with second(opening=what) as process, pytest.raises(NotTriedError):
-        process.ask("hello")
+        process.request("hello")
 
 
 @pytest.mark.parametrize("when", ["opening", "asked"])
 def test_one_that_hangs_is_waited_for_until_its_deadline_and_is_gone_then(when: str) -> None:
     with second(**{when: "hang"}) as process:
         if when == "asked":
-            process.ready()
+            process.wait_until_ready()
         process._deadline = time.monotonic()
         with pytest.raises(NotTriedError, match="no answer in time"):
-            process.ask("hello")
+            process.request("hello")
     with pytest.raises(ProcessLookupError):
         os.kill(process.pid, 0)
 
 
 def test_it_ends_when_the_socket_closes() -> None:
     process = second()
-    process.ready()
+    process.wait_until_ready()
     process._channel.close()
     assert process._process.wait(LONG) == 0
     process.__exit__()

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from pool.device.cards import VARIABLE, Card, alone, describe_hidden_cards, entries
+from pool.device.cards import VISIBLE_DEVICES, Card, describe_hidden_cards, parse_visible_devices, visible_devices_value
 from pool.device.names import Device, resolve_devices
-from pool.device.startup import own_devices
+from pool.device.startup import hide_other_devices
 from pool.errors import ConfigError
 
 UUID = "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6"
@@ -40,7 +40,7 @@ OLD_MIG = f"MIG-{UUID}/1/0"
     ],
 )  # fmt: skip
 def test_a_setting_is_read_as_the_driver_reads_it(variable: str | None, listed: tuple[str, ...] | None) -> None:
-    assert entries(variable) == listed
+    assert parse_visible_devices(variable) == listed
 
 
 @pytest.mark.parametrize(
@@ -56,8 +56,8 @@ def test_a_setting_is_read_as_the_driver_reads_it(variable: str | None, listed: 
     ],
 )
 def test_a_worker_is_shown_one_card(variable: str | None, index: int, uuid: str, value: str) -> None:
-    assert alone(variable, index, uuid) == value
-    assert entries(value) == (value,), "one card, and the same when it is read again"
+    assert visible_devices_value(variable, index, uuid) == value
+    assert parse_visible_devices(value) == (value,), "one card, and the same when it is read again"
 
 
 @pytest.mark.parametrize(
@@ -77,13 +77,13 @@ def test_a_device_that_is_hidden_is_named_with_what_hides_it(variable: str | Non
 
 
 def test_a_worker_calls_its_only_card_by_the_first_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(VARIABLE, "5,6")
+    monkeypatch.setenv(VISIBLE_DEVICES, "5,6")
     device, card = Device("cuda", 1), Card("cuda:1", "RTX", 1, 1, "8.9", visible="6")
-    assert own_devices([device], [None]) == [device]
-    assert own_devices([device], [replace(card, visible="")]) == [device]
-    assert os.environ[VARIABLE] == "5,6"
-    assert [own.torch_name for own in own_devices([device], [card])] == ["cuda:0"]
-    assert os.environ[VARIABLE] == "6"
+    assert hide_other_devices([device], [None]) == [device]
+    assert hide_other_devices([device], [replace(card, visible="")]) == [device]
+    assert os.environ[VISIBLE_DEVICES] == "5,6"
+    assert [own.torch_name for own in hide_other_devices([device], [card])] == ["cuda:0"]
+    assert os.environ[VISIBLE_DEVICES] == "6"
 
 
 @pytest.mark.parametrize(
@@ -99,10 +99,10 @@ def test_a_worker_calls_its_only_card_by_the_first_number(monkeypatch: pytest.Mo
 def test_a_coordinator_on_several_cards_sees_these_in_its_own_order_or_all(
     names: list[str], value: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(VARIABLE, "3,1,0")
+    monkeypatch.setenv(VISIBLE_DEVICES, "3,1,0")
     devices = [Device("cuda", 2), Device("cuda", 1)]
     cards = [Card(each.torch_name, "RTX", 1, 1, "8.9", visible=name) for each, name in zip(devices, names, strict=True)]
-    found = [device.torch_name for device in own_devices(devices, cards)]
-    assert (found, os.environ[VARIABLE]) == (
+    found = [device.torch_name for device in hide_other_devices(devices, cards)]
+    assert (found, os.environ[VISIBLE_DEVICES]) == (
         (["cuda:2", "cuda:1"], "3,1,0") if value is None else (["cuda:0", "cuda:1"], value)
     )

@@ -44,7 +44,7 @@ class Proofs:
 def proofs(monkeypatch: pytest.MonkeyPatch) -> Proofs:
     """Of two devices of a kind, memory of cuda can be shared."""
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    monkeypatch.setattr(exchange, "shared_memory_of", lambda kind: kind if kind == "cuda" else None)
+    monkeypatch.setattr(exchange, "get_shared_memory", lambda kind: kind if kind == "cuda" else None)
     made = Proofs()
     monkeypatch.setattr(exchange, "check_memory_sharing", made)
     return made

@@ -9,13 +9,13 @@ import sys
 
 import numpy as np
 
-from pool.shm.segment import Segment, create, read_only
+from pool.shm.segment import Segment, create_segment, reopen_read_only
 from tests.support.paths import ROOT
 
 FORKS = """
 import os
-from pool.shm.segment import Segment, create
-segment = Segment(create("test", 4096, lambda nbytes: None), writable=True)
+from pool.shm.segment import Segment, create_segment
+segment = Segment(create_segment("test", 4096, lambda nbytes: None), writable=True)
 segment.array[0] = 7
 pid = os.fork()
 if pid == 0:
@@ -37,8 +37,8 @@ def test_a_process_that_a_task_forks_has_none_of_it() -> None:
 def test_what_is_in_a_segment_stays_when_its_pages_become_huge() -> None:
     """Where the kernel has none, they stay small."""
     huge = 2 << 20
-    fd = create("test", 3 * huge + 4096, lambda _: None)
-    writer, reader = Segment(fd, writable=True), Segment(read_only(fd), writable=False)
+    fd = create_segment("test", 3 * huge + 4096, lambda _: None)
+    writer, reader = Segment(fd, writable=True), Segment(reopen_read_only(fd), writable=False)
     writer.array[:] = np.arange(writer.size) % 251
     writer.touch(huge_pages=True)
     reader.touch()

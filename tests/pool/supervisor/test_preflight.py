@@ -118,7 +118,7 @@ def test_memory_that_others_take_meanwhile_is_an_error_before_the_next_piece() -
 
     open_before = len(list(Path("/proc/self/fd").iterdir()))
     with pytest.raises(RunError, match="67108864 more"):
-        segment.create("test", 256 * MIB, before_chunk)
+        segment.create_segment("test", 256 * MIB, before_chunk)
     assert len(list(Path("/proc/self/fd").iterdir())) == open_before
 
 
@@ -232,7 +232,7 @@ def test_whatever_call_of_making_memory_fails_no_descriptor_is_left(fault: int) 
     for at in range(1, 100):
         with failing_call(at, fault) as calls:
             try:
-                fd = segment.create("test", 3 * MIB, lambda _: None)
+                fd = segment.create_segment("test", 3 * MIB, lambda _: None)
             except OSError:
                 fd = -1
         if fd >= 0:

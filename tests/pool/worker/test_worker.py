@@ -11,7 +11,7 @@ from loader.stream.data import open_stream
 from loader.stream.schema import BatchSchema
 from loader.stream.slots import read_batches
 from loader.stream.sources import data_config
-from pool.device.memory import out_of_memory
+from pool.device.memory import is_out_of_memory
 from pool.exchange.host.worker import HostWorker
 from pool.exchange.interface import GroupBatch
 from pool.exchange.layout import Layout
@@ -67,11 +67,11 @@ def test_a_sparse_gradient_is_named_with_what_to_do() -> None:
 
 
 def test_too_little_memory_is_known_by_each_of_its_names() -> None:
-    assert out_of_memory(MemoryError())
-    assert out_of_memory(torch.OutOfMemoryError("CUDA out of memory"))
-    assert out_of_memory(RuntimeError("CUDA error: out of memory"))  # a context
-    assert out_of_memory(RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"))
+    assert is_out_of_memory(MemoryError())
+    assert is_out_of_memory(torch.OutOfMemoryError("CUDA out of memory"))
+    assert is_out_of_memory(RuntimeError("CUDA error: out of memory"))  # a context
+    assert is_out_of_memory(RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"))
     with pytest.raises(RuntimeError) as error:
         torch.empty(1 << 60)
-    assert out_of_memory(error.value)
-    assert not out_of_memory(RuntimeError("shapes do not fit"))
+    assert is_out_of_memory(error.value)
+    assert not is_out_of_memory(RuntimeError("shapes do not fit"))

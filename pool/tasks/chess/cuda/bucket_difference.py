@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from pool.kernels.cuda.compiler import Source
-from pool.kernels.cuda.launcher import Extent, run
+from pool.kernels.cuda.launcher import Extent, launch_kernel
 from pool.kernels.cuda.sparse import INDEX
 from pool.kernels.sparse import SparseInput, backend_for
 from pool.nn.sparse_linear import SparseLinear
@@ -64,7 +64,7 @@ def bucket_difference_forward(table: Tensor, numbers: Tensor, offsets: Tensor, b
     samples = (offsets.shape[0] - 1) // 2
     out = table.new_empty(samples)
     arguments = table, numbers, offsets, pack_borders(borders), out, samples
-    run(table.device, _source(borders, numbers), "bucket_difference", Extent(samples, 1), *arguments)
+    launch_kernel(table.device, _source(borders, numbers), "bucket_difference", Extent(samples, 1), *arguments)
     return out
 
 
@@ -75,7 +75,7 @@ def bucket_difference_backward(gradient: Tensor, numbers: Tensor, borders: Seque
     out = gradient.new_empty(2 * samples, buckets)
     arguments = gradient, pack_borders(borders), out, samples
     source = _source(borders, numbers)
-    run(gradient.device, source, "bucket_difference_backward", Extent(out.numel(), 1), *arguments)
+    launch_kernel(gradient.device, source, "bucket_difference_backward", Extent(out.numel(), 1), *arguments)
     return out
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from pool._native import structure
 from pool.kernels.cuda.compiler import Source
-from pool.kernels.cuda.launcher import Extent, Float, Pointer, UInt32, run
+from pool.kernels.cuda.launcher import Extent, Float, Pointer, UInt32, launch_kernel
 from pool.kernels.cuda.sparse import INDEX
 
 _WEIGHTS, _ROWS = (Path(__file__).with_name(name) for name in ("weights_in_effect.cu", "rounded_rows.cu"))
@@ -82,7 +82,7 @@ def compute_effective_weights(
     factor. Returns new tensors."""
     out = [torch.empty_like(weight) for weight in weights]
     first = [0, *accumulate(weight.numel() for weight in weights)]
-    run(
+    launch_kernel(
         weights[0].device,
         Source.of(_WEIGHTS, BFLOAT16=0, WIDTH=1, TENSORS=len(weights)),
         "weights_in_effect",
@@ -139,7 +139,7 @@ def round_rows(
     out = torch.empty_like(weight, dtype=dtype)
     bias_out = weight.new_empty(0) if bias is None else torch.empty_like(bias)
     columns = weight.shape[1]
-    run(
+    launch_kernel(
         weight.device,
         Source.of(_ROWS, BFLOAT16=int(dtype == torch.bfloat16), WIDTH=1, INDEX=INDEX[touched.dtype]),
         "rounded_rows",

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from pool.kernels.cuda.compiler import Source
-from pool.kernels.cuda.launcher import Extent, run, width_of
+from pool.kernels.cuda.launcher import Extent, launch_kernel, load_width
 from pool.kernels.cuda.sparse import ROWS, column_sums, sums_source
 from pool.kernels.sparse import SparseInput, backend_for
 from pool.nn.sparse_linear import SparseLinear
@@ -78,7 +78,7 @@ def first_stage(
     constants = {"ACTIVATION": activation, "CUT": int(cut.one > 0)}
     source, wide = sums_source(_FORWARD, table, numbers.dtype, None, width, out, bias, **constants)
     extent = Extent(2 * samples, width // wide)
-    run(
+    launch_kernel(
         table.device, source, "first_stage", extent,
         table, numbers, offsets, bias, clipped, out, float(highest), samples, columns, cut.factor, cut.one,
     )  # fmt: skip
@@ -95,11 +95,11 @@ def first_stage_backward(
     sums = torch.empty_like(clipped)
     parts = -(-bags // ROWS)
     partial = clipped.new_empty(parts, columns, dtype=torch.float32)
-    wide = width_of(width, clipped, sums, gradient)
+    wide = load_width(width, clipped, sums, gradient)
     constants = {"BFLOAT16": int(clipped.dtype == torch.bfloat16), "ACTIVATION": activation, "CUT": int(cut.one > 0)}
     source = Source.of(_BACKWARD, WIDTH=wide, **constants)
     extent = Extent(parts, width // wide)
-    run(
+    launch_kernel(
         clipped.device, source, "first_stage_backward", extent,
         gradient, clipped, sums, partial, float(highest), bags // 2, columns, cut.factor,
     )  # fmt: skip

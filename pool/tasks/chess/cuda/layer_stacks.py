@@ -20,7 +20,7 @@ from torch.autograd.function import once_differentiable
 from pool._native import structure
 from pool.kernels.backend import backend_of
 from pool.kernels.cuda.compiler import Source
-from pool.kernels.cuda.launcher import Extent, Pointer, UInt32, run, width_of
+from pool.kernels.cuda.launcher import Extent, Pointer, UInt32, launch_kernel, load_width
 from pool.tasks.chess.cuda.effective_weights import ParameterTransform, apply_transform
 from pool.tasks.chess.cuda.stack_spec import CudaStackSpec, pack_borders
 
@@ -70,14 +70,14 @@ def stacks_forward(
     wide, parts = spec.outputs[0], -(-inputs // SLICE)
     products = x.new_empty(parts, wide, samples)
     out, hidden = x.new_empty(samples), x.new_empty(samples, spec.row)
-    run(
+    launch_kernel(
         x.device,
-        _products(spec, len(borders) - 1, width_of(inputs, x, parameters[0])),
+        _products(spec, len(borders) - 1, load_width(inputs, x, parameters[0])),
         "stacked_products",
         Extent(samples * parts * -(-wide // TILE), 1),
         x, parameters[0], packed_borders, products, samples, inputs, wide, SLICE,
     )  # fmt: skip
-    run(
+    launch_kernel(
         x.device, _stacks(spec, len(borders) - 1), "stacks_forward", Extent(samples, 1),
         products, extra, _addresses(parameters), spec.structure, packed_borders, hidden, out, samples, parts,
     )  # fmt: skip
@@ -101,21 +101,21 @@ def stacks_backward(
     cut, row = pack_borders(pieces), _row_of(spec, inputs)
     input_gradient, gradients = torch.empty_like(x), [torch.empty_like(parameter) for parameter in parameters]
     slopes, sums = x.new_empty(samples, spec.row + 4), x.new_empty(pieces[-1] * row.numbers)
-    width = width_of(inputs, x, parameters[0])
+    width = load_width(inputs, x, parameters[0])
     source, groups = _products(spec, buckets, width), inputs // width
-    run(
+    launch_kernel(
         x.device, _stacks(spec, buckets), "stacks_backward", Extent(samples, 1),
         gradient, _addresses(parameters), spec.structure, packed_borders, hidden, slopes, samples,
     )  # fmt: skip
-    run(
+    launch_kernel(
         x.device, source, "stacked_inputs", Extent(samples, groups),
         slopes, parameters[0], packed_borders, input_gradient, samples, inputs, wide, spec.row + 4,
     )  # fmt: skip
-    run(
+    launch_kernel(
         x.device, source, "stacked_pieces", Extent(pieces[-1] * row.tiles, max(groups, row.widest)),
         x, hidden, slopes, spec.structure, packed_borders, cut, row.columns, sums, inputs,
     )  # fmt: skip
-    run(
+    launch_kernel(
         x.device, source, "stacked_sums", Extent(buckets * row.numbers, 1),
         sums, cut, row.columns, structure(at=(Pointer, gradients)), factor,
     )  # fmt: skip
@@ -145,7 +145,7 @@ def shared_gradients(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
     buckets, outputs, inputs = weight.shape
     weight_sum, bias_sum = weight.new_empty(outputs, inputs), bias.new_empty(outputs)
     source = _products(_NO_LAYERS, buckets, 1)
-    run(
+    launch_kernel(
         weight.device, source, "shared_sums", Extent(outputs * (inputs + 1), 1),
         weight, bias, weight_sum, bias_sum, outputs * inputs, outputs,
     )  # fmt: skip

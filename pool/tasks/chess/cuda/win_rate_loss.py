@@ -16,7 +16,7 @@ from torch.autograd.function import once_differentiable
 from pool._native import structure
 from pool.kernels.backend import backend_of
 from pool.kernels.cuda.compiler import Source
-from pool.kernels.cuda.launcher import Extent, Float, run
+from pool.kernels.cuda.launcher import Extent, Float, launch_kernel
 
 _FILE = Path(__file__).with_suffix(".cu")
 PARTS = 128  # partial sums; as in win_rate_loss.cu
@@ -59,12 +59,12 @@ def win_rate_forward(
     source = _source(score.dtype, result.dtype)
     packed_settings = structure(settings=(Float, settings))
     common_share, sample_shares = (0.0, share) if isinstance(share, Tensor) else (share, None)
-    run(
+    launch_kernel(
         output.device, source, "win_rate_losses", Extent(samples, 1),
         output, score, result, sample_shares, common_share, packed_settings, losses, weights, slopes, samples,
     )  # fmt: skip
-    run(output.device, source, "win_rate_parts", Extent(2 * PARTS, 1), losses, weights, parts, samples)
-    run(output.device, source, "win_rate_mean", Extent(1, 1), parts, mean, total, int(weighs), samples)
+    launch_kernel(output.device, source, "win_rate_parts", Extent(2 * PARTS, 1), losses, weights, parts, samples)
+    launch_kernel(output.device, source, "win_rate_mean", Extent(1, 1), parts, mean, total, int(weighs), samples)
     return mean, slopes, total
 
 
@@ -72,7 +72,7 @@ def win_rate_backward(gradient: Tensor, slopes: Tensor, total: Tensor) -> Tensor
     """Computes the gradient of `output` from that of the mean."""
     out, source = torch.empty_like(slopes), _source(torch.int16, torch.int8)  # any types: this kernel reads no labels
     arguments = gradient, slopes, total, out, slopes.numel()
-    run(slopes.device, source, "win_rate_backward", Extent(slopes.numel(), 1), *arguments)
+    launch_kernel(slopes.device, source, "win_rate_backward", Extent(slopes.numel(), 1), *arguments)
     return out
 
 

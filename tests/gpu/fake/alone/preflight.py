@@ -10,7 +10,7 @@ import torch
 
 from pool.device import probe
 from pool.device.cards import Card
-from pool.device.lost import device_lost
+from pool.device.lost import is_device_lost
 from pool.device.names import Device
 from pool.device.probe import describe_cards
 from pool.device.startup import naming_lost_devices
@@ -55,9 +55,9 @@ def test_a_device_that_is_lost_is_said_and_the_others_are_looked_at() -> None:
 
 
 def test_what_is_no_lost_device() -> None:
-    assert not device_lost(RuntimeError("CUDA error: an illegal memory access was encountered"))
-    assert not device_lost(ValueError("busy or unavailable"))
-    assert device_lost(RuntimeError("No CUDA GPUs are available"))
+    assert not is_device_lost(RuntimeError("CUDA error: an illegal memory access was encountered"))
+    assert not is_device_lost(ValueError("busy or unavailable"))
+    assert is_device_lost(RuntimeError("No CUDA GPUs are available"))
 
 
 def test_a_workers_view_is_named_by_the_cards_own_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,8 +66,8 @@ def test_a_workers_view_is_named_by_the_cards_own_name(monkeypatch: pytest.Monke
     slice_of = SimpleNamespace(name="NVIDIA A100 MIG 1g.5gb", uuid="89-32")
     monkeypatch.setattr(torch.version, "cuda", "13.0")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,2")
-    assert probe._visible(device, whole) == "GPU-89-32"
-    assert probe._visible(device, slice_of) == "2"
-    assert probe._visible(device, SimpleNamespace(name="NVIDIA A100")) == "2"
+    assert probe._visible_devices_value(device, whole) == "GPU-89-32"
+    assert probe._visible_devices_value(device, slice_of) == "2"
+    assert probe._visible_devices_value(device, SimpleNamespace(name="NVIDIA A100")) == "2"
     monkeypatch.setattr(torch.version, "cuda", None)
-    assert probe._visible(device, whole) == ""
+    assert probe._visible_devices_value(device, whole) == ""

@@ -15,15 +15,15 @@ import torch
 from pool import numerics
 from pool.config.load import parse_config
 from pool.device.event_waiter import EventWaiter
-from pool.device.memory import out_of_memory
+from pool.device.memory import is_out_of_memory
 from pool.device.page_lock import page_lock
 from pool.device.precision import DenseProducts
 from pool.device.timeline import COMPUTES, COPIES_IN, COPIES_OUT
 from pool.nn.generators import seed_for_purpose
 from pool.protocol.identity import WORKER, Peer
 from pool.shm.memory import Memory
-from pool.shm.memory_map import RING, WEIGHTS, MemoryMap, gradients
-from pool.shm.segment import Segment, SegmentHandle, create
+from pool.shm.memory_map import RING, WEIGHTS, MemoryMap, gradients_segment
+from pool.shm.segment import Segment, SegmentHandle, create_segment
 from pool.telemetry.trace import Trace, merge
 from tests.gpu.fake import fakegpu
 from tests.gpu.fake.races import RACES, Wanted, expected, found_by, observed
@@ -152,7 +152,7 @@ def test_what_a_model_draws_does_not_depend_on_the_device() -> None:
 
 
 def handle(name: str, nbytes: int, *, writable: bool) -> SegmentHandle:
-    fd = create(name, nbytes, lambda _: None)
+    fd = create_segment(name, nbytes, lambda _: None)
     return SegmentHandle(fd, writable, registered=not writable)
 
 
@@ -169,7 +169,7 @@ def test_the_ring_and_the_weights_are_page_locked_and_then_read_only() -> None:
         num_chunks={},
     )
     sizes = memory_map.sizes()
-    names = {RING: False, WEIGHTS: False, gradients(0): True}
+    names = {RING: False, WEIGHTS: False, gradients_segment(0): True}
     memory = Memory(memory_map, {name: handle(name, sizes[name], writable=w) for name, w in names.items()})
     locked: list[bool] = []
     segments: list[Segment] = []
@@ -185,7 +185,7 @@ def test_the_ring_and_the_weights_are_page_locked_and_then_read_only() -> None:
         for name in names:
             if line.endswith(f"/memfd:{name} (deleted)"):
                 permissions[name] = line.split()[1]
-    assert permissions == {RING: "r--s", WEIGHTS: "r--s", gradients(0): "rw-s"}
+    assert permissions == {RING: "r--s", WEIGHTS: "r--s", gradients_segment(0): "rw-s"}
     device = torch.zeros(4096, dtype=torch.uint8, device="fakegpu:0")
     before = fakegpu.counters()
     device.copy_(torch.from_numpy(memory.rings["train"][0]), non_blocking=True)
@@ -196,7 +196,7 @@ def test_the_ring_and_the_weights_are_page_locked_and_then_read_only() -> None:
 
 
 def test_memory_that_could_not_be_registered_is_said_and_used_all_the_same(caplog: pytest.LogCaptureFixture) -> None:
-    segment = Segment(create("test", 4096, lambda _: None), writable=False)
+    segment = Segment(create_segment("test", 4096, lambda _: None), writable=False)
     assert not page_lock(segment)
     assert "memory is not page-locked, copies to and from the device are slower: CUDA error 1" in caplog.text
 
@@ -232,7 +232,7 @@ def test_too_little_memory_for_a_library_or_a_kernel_is_known() -> None:
     fakegpu.configure(fail_launch=1)
     with pytest.raises(RuntimeError) as error:
         torch.ones(4, device="fakegpu:0")
-    assert out_of_memory(error.value)
+    assert is_out_of_memory(error.value)
 
 
 def test_what_the_device_has_failed_with_is_raised_by_who_waits() -> None:

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from pool.device.cuda_memory import CudaMemory
-from pool.device.lost import device_lost
-from pool.device.memory import out_of_memory
+from pool.device.lost import is_device_lost
+from pool.device.memory import is_out_of_memory
 from pool.kernels.cuda.compiler import CompileError, Compiler, Source
 from pool.kernels.cuda.driver import PrimaryContext
 from pool.kernels.cuda.launcher import CudaLauncher, Extent
@@ -94,7 +94,7 @@ def test_out_of_memory_is_known_and_the_next_launch_works(machine: Machine, func
     with pytest.raises(RuntimeError) as error:
         machine.fill(launcher, memory, 1)
     assert str(error.value) == f"CUDA error: out of memory ({function})"
-    assert out_of_memory(error.value)
+    assert is_out_of_memory(error.value)
     machine.fill(launcher, memory, 1)
     assert machine.read(memory) == bytes([1]) * 16
 
@@ -109,8 +109,8 @@ def test_a_wrong_address_is_said_late_and_by_every_further_call(machine: Machine
     ):
         with pytest.raises(RuntimeError, match=r"^CUDA error: CUDA_ERROR_ILLEGAL_ADDRESS ") as error:
             call()
-        assert not device_lost(error.value)
-        assert not out_of_memory(error.value)
+        assert not is_device_lost(error.value)
+        assert not is_out_of_memory(error.value)
     machine.use(1)
     CudaMemory().allocate(torch.device("cuda:1"), 16)
 
@@ -120,13 +120,13 @@ def test_a_lost_card_is_known_whatever_is_called(machine: Machine, launcher: Cud
     for _ in range(2):
         with pytest.raises(RuntimeError, match="ECC_UNCORRECTABLE") as error:
             machine.fill(launcher, 4096, 1)
-        assert device_lost(error.value)
+        assert is_device_lost(error.value)
 
 
 @pytest.mark.parametrize("grid", [(1, 65_536, 1), (1, 1, 65_536), (2**31, 1, 1), (0, 1, 1)])
 def test_the_driver_refuses_a_grid_that_no_device_has(machine: Machine, grid: tuple[int, ...]) -> None:
     machine.use(0)
-    program = machine.driver.call("cuModuleLoadData", Compiler("sm_90", None).program(FILL))
+    program = machine.driver.call("cuModuleLoadData", Compiler("sm_90", None).get_program(FILL))
     function = machine.driver.call("cuModuleGetFunction", program, b"fill")
     with pytest.raises(RuntimeError, match=r"CUDA_ERROR_INVALID_VALUE \(cuLaunchKernel\)"):
         machine.driver.call("cuLaunchKernel", function, *grid, 128, 1, 1, 0, 0, 0, 0)

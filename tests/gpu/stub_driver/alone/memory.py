@@ -11,7 +11,7 @@ import torch
 
 from pool.device import shared_memory
 from pool.device.cuda_memory import CudaMemory
-from pool.device.memory import out_of_memory
+from pool.device.memory import is_out_of_memory
 from pool.kernels.cuda.launcher import CudaLauncher
 from tests.gpu.stub_driver.machine import Machine
 from tests.gpu.stub_driver.second_process import DEVICE, second_process
@@ -50,9 +50,9 @@ def test_this_process_reads_and_writes_what_another_one_has_made(machine: Machin
 @pytest.mark.usefixtures("machine")
 def test_a_driver_whose_version_no_file_says_is_known_by_its_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in WSL2."""
-    monkeypatch.setattr(shared_memory, "driver_version", lambda: "")
+    monkeypatch.setattr(shared_memory, "read_driver_version", lambda: "")
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(name="A100"))
-    shared = shared_memory.shared_memory_of("cuda")
+    shared = shared_memory.get_shared_memory("cuda")
     assert shared is not None
     assert str(shared.setup(DEVICE)) == "A100, driver of CUDA 13.0"
 
@@ -76,7 +76,7 @@ def test_too_little_memory_is_known_and_less_can_be_had(machine: Machine) -> Non
     with pytest.raises(RuntimeError) as error:
         shared.allocate(DEVICE, 65 << 20)
     assert str(error.value) == "CUDA error: out of memory (cuMemCreate)"
-    assert out_of_memory(error.value)
+    assert is_out_of_memory(error.value)
     assert shared.allocate(DEVICE, 64 << 20).nbytes == 64 << 20
 
 

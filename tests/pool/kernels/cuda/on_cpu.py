@@ -62,10 +62,10 @@ class CpuLauncher:
 @contextmanager
 def without_kernels() -> Iterator[None]:
     """Torch's own operations serve meanwhile."""
-    makers, launcher.makers = launcher.makers, {}
+    launcher_factories, launcher.launcher_factories = launcher.launcher_factories, {}
     launcher.launcher.cache_clear()
     yield
-    launcher.makers = makers
+    launcher.launcher_factories = launcher_factories
     launcher.launcher.cache_clear()
 
 

@@ -21,12 +21,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pool._native import grid, pack_arguments, structure
-from pool.device.precision import choose_computing
+from pool.device.precision import apply_arithmetic
 from pool.errors import RunError
 from pool.kernels import backend
 from pool.kernels.backend import backend_of
 from pool.kernels.cuda import launcher
-from pool.kernels.cuda.compiler import CompileError, Compiler, Kernel, Source, kept_in
+from pool.kernels.cuda.compiler import CompileError, Compiler, Kernel, Source, kernel_cache_folder
 from pool.kernels.cuda.launcher import CudaLauncher, Extent, Pointer, UInt32
 from pool.kernels.sparse import forward
 from pool.protocol.identity import WORKER, Peer
@@ -112,8 +112,8 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
     monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda _: 77, raising=False)
     monkeypatch.setattr(Compiler, "__init__", lambda *_: None)
     monkeypatch.setattr(Compiler, "_version", "13.0", raising=False)
-    monkeypatch.setattr(Compiler, "is_kept", lambda *_: False)
-    monkeypatch.setattr(Compiler, "program", lambda _, source: f"program of {source}".encode())
+    monkeypatch.setattr(Compiler, "is_cached", lambda *_: False)
+    monkeypatch.setattr(Compiler, "get_program", lambda _, source: f"program of {source}".encode())
     return made
 
 
@@ -122,7 +122,7 @@ def forgets() -> Iterator[None]:
     """Which devices have kernels is found out anew."""
     launcher.launcher.cache_clear()
     yield
-    launcher.makers.pop("cpu", None)
+    launcher.launcher_factories.pop("cpu", None)
     launcher.launcher.cache_clear()
 
 
@@ -236,8 +236,8 @@ def test_a_kept_program_that_the_driver_refuses_is_compiled_anew(
     driver: Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     forgotten: list[Source] = []
-    monkeypatch.setattr(Compiler, "is_kept", lambda *_: True)
-    monkeypatch.setattr(Compiler, "forget", lambda _, source: forgotten.append(source))
+    monkeypatch.setattr(Compiler, "is_cached", lambda *_: True)
+    monkeypatch.setattr(Compiler, "drop_cached", lambda _, source: forgotten.append(source))
     driver.refused = 1
     made = CudaLauncher(torch.device("cuda:1"))
     made.launch(SOURCE, "column_sums", Extent(1, 1), [None, None, 5, 6])
@@ -290,7 +290,7 @@ def test_without_a_compiler_torchs_operations_serve_and_one_line_says_so(
         raise error
 
     monkeypatch.setattr(backend, "NATIVE", "none")
-    launcher.makers["cpu"] = refuse
+    launcher.launcher_factories["cpu"] = refuse
     sparse = random_input(9, 5)
     for _ in range(3):
         assert backend_of(torch.device("cpu")) == "torch"
@@ -303,18 +303,18 @@ def test_without_a_compiler_torchs_operations_serve_and_one_line_says_so(
 def test_kernels_can_be_forgone(monkeypatch: pytest.MonkeyPatch) -> None:
     """And what computes is part of what two devices have in common (I2)."""
     cpu = torch.device("cpu")
-    monkeypatch.setattr(launcher, "makers", {"cpu": lambda _: SimpleNamespace(version="NVRTC 13.0")})
-    assert launcher.computing_with(cpu) == "kernels compiled by NVRTC 13.0"
-    choose_computing(own_kernels=False, dense_products="tf32")
-    assert launcher.computing_with(cpu) == "torch's own operations"
+    monkeypatch.setattr(launcher, "launcher_factories", {"cpu": lambda _: SimpleNamespace(version="NVRTC 13.0")})
+    assert launcher.describe_kernels_of(cpu) == "kernels compiled by NVRTC 13.0"
+    apply_arithmetic(own_kernels=False, dense_products="tf32")
+    assert launcher.describe_kernels_of(cpu) == "torch's own operations"
     assert torch.backends.cuda.matmul.allow_tf32
-    choose_computing(own_kernels=True, dense_products="float32")
+    apply_arithmetic(own_kernels=True, dense_products="float32")
     assert [torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32] == [False, False]
 
 
 def test_programs_are_kept_in_the_users_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert kept_in() == tmp_path / "sparsepool/kernels"
+    assert kernel_cache_folder() == tmp_path / "sparsepool/kernels"
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert kept_in() == tmp_path / ".cache/sparsepool/kernels"
+    assert kernel_cache_folder() == tmp_path / ".cache/sparsepool/kernels"

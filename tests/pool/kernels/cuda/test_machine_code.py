@@ -135,7 +135,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Compiled:
     @cache
     def of(source: str, architecture: str) -> MachineCode:
         file = folder / f"{source}-{architecture}.cubin".replace(" ", "-")
-        file.write_bytes(Compiler(architecture, KEPT).program(SOURCES[source]))
+        file.write_bytes(Compiler(architecture, KEPT).get_program(SOURCES[source]))
         return MachineCode(file)
 
     return of
@@ -197,7 +197,7 @@ def test_the_compiler_says_in_a_line_what_it_refuses(caplog: pytest.LogCaptureFi
 def test_what_is_compiled_is_kept(tmp_path: Path, compiled: Compiled, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ARG001
     folder = tmp_path / "not there yet"
     source = SOURCES["column_sums"]
-    program = Compiler("sm_90", folder).program(source)
+    program = Compiler("sm_90", folder).get_program(source)
     (file,) = folder.iterdir()
 
     def refuse(*_: object) -> bytes:
@@ -205,15 +205,15 @@ def test_what_is_compiled_is_kept(tmp_path: Path, compiled: Compiled, monkeypatc
 
     with monkeypatch.context() as patch:
         patch.setattr(Compiler, "compile", refuse)
-        assert Compiler("sm_90", folder).program(source) == program
+        assert Compiler("sm_90", folder).get_program(source) == program
         with pytest.raises(AssertionError, match="compiled again"):
-            Compiler("sm_80", folder).program(source)
+            Compiler("sm_80", folder).get_program(source)
     whole = file.read_bytes()
     for damaged in (whole[:-7], whole[:5], b"", whole[:40] + bytes([whole[40] ^ 1]) + whole[41:]):
         file.write_bytes(damaged)
-        assert not Compiler("sm_90", folder).is_kept(source)
-        assert Compiler("sm_90", folder).program(source) == program
-        assert Compiler("sm_90", folder).is_kept(source)
+        assert not Compiler("sm_90", folder).is_cached(source)
+        assert Compiler("sm_90", folder).get_program(source) == program
+        assert Compiler("sm_90", folder).is_cached(source)
 
 
 @pytest.mark.usefixtures("compiled")
@@ -221,7 +221,7 @@ def test_a_folder_that_cannot_be_written_costs_nothing_but_time(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").write_text("")
-    assert Compiler("sm_90", tmp_path / "file" / "folder").program(SOURCES["column_sums"])
+    assert Compiler("sm_90", tmp_path / "file" / "folder").get_program(SOURCES["column_sums"])
     (line,) = caplog.messages
     assert re.match(r"column_sums\.cu .* is not kept, each start compiles it again: .*\.cubin: Not a directory", line)
 
@@ -231,7 +231,7 @@ def test_a_full_disk_leaves_nothing_behind(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(whole_file, "open_new", lambda _: os.open("/dev/full", os.O_WRONLY))
-    assert Compiler("sm_90", tmp_path).program(SOURCES["column_sums"])
+    assert Compiler("sm_90", tmp_path).get_program(SOURCES["column_sums"])
     assert list(tmp_path.iterdir()) == []
     assert caplog.messages[0].endswith(": No space left on device")
 
@@ -265,7 +265,7 @@ def test_two_processes_may_compile_the_same_at_a_time(tmp_path: Path) -> None:
         process.communicate()
         assert process.returncode == 0
     (file,) = tmp_path.iterdir()
-    assert Compiler("sm_90", tmp_path).is_kept(SOURCES["column_sums"]), file
+    assert Compiler("sm_90", tmp_path).is_cached(SOURCES["column_sums"]), file
 
 
 def test_every_kernel_is_looked_at() -> None:

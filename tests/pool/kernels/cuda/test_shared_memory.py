@@ -12,8 +12,8 @@ import torch
 
 from pool.device import shared_memory
 from pool.device.cuda_memory import CudaMemory
-from pool.device.installation import mps_serves
-from pool.device.memory import out_of_memory
+from pool.device.installation import is_mps_running
+from pool.device.memory import is_out_of_memory
 from pool.device.proof import Setup
 from pool.device.shared_memory import MemoryHandle
 
@@ -112,26 +112,26 @@ def test_too_little_memory_is_known(driver: Driver) -> None:
     driver.room = 0
     with pytest.raises(RuntimeError, match="out of memory") as error:
         CudaMemory().allocate(DEVICE, 1)
-    assert out_of_memory(error.value)
+    assert is_out_of_memory(error.value)
 
 
 @pytest.mark.usefixtures("driver")
 def test_it_serves_the_exchange_and_says_what_a_proof_of_it_holds_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    shared_memory.shared_memory_of.cache_clear()
-    found = shared_memory.shared_memory_of("cuda")
+    shared_memory.get_shared_memory.cache_clear()
+    found = shared_memory.get_shared_memory("cuda")
     assert found is not None
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(name="A100"))
     for version, driver in (("580.1", "580.1"), ("", "of CUDA 13.0")):
-        monkeypatch.setattr(shared_memory, "driver_version", lambda version=version: version)
-        assert found.setup(DEVICE) == Setup("A100", driver, mps_serves())
+        monkeypatch.setattr(shared_memory, "read_driver_version", lambda version=version: version)
+        assert found.setup(DEVICE) == Setup("A100", driver, is_mps_running())
     exported = found.export(found.allocate(DEVICE, 5))
     assert exported == MemoryHandle(exported.fd, 0, 5)
     assert found.open(DEVICE, exported).nbytes == 5
-    shared_memory.shared_memory_of.cache_clear()
+    shared_memory.get_shared_memory.cache_clear()
 
 
 def test_without_cuda_bindings_it_can_not_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cuda.bindings.driver", None)
-    shared_memory.shared_memory_of.cache_clear()
-    assert shared_memory.shared_memory_of("cuda") is None
-    shared_memory.shared_memory_of.cache_clear()
+    shared_memory.get_shared_memory.cache_clear()
+    assert shared_memory.get_shared_memory("cuda") is None
+    shared_memory.get_shared_memory.cache_clear()

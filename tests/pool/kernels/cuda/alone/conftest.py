@@ -17,8 +17,8 @@ def cpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[CpuLauncher]:
     """The launcher of CPU tensors, for which native code serves nothing."""
     made = CpuLauncher(sanitized="CUDA_KERNELS_SANITIZED" in os.environ)
     monkeypatch.setattr(backend, "NATIVE", "none")
-    launcher.makers["cpu"] = lambda _: made
+    launcher.launcher_factories["cpu"] = lambda _: made
     launcher.launcher.cache_clear()
     yield made
-    del launcher.makers["cpu"]
+    del launcher.launcher_factories["cpu"]
     launcher.launcher.cache_clear()

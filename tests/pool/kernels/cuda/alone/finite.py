@@ -26,7 +26,7 @@ def test_a_number_that_is_not_finite_is_found_wherever_it_is(number: float, cpu:
                 tensors = [torch.full((each,), 3.4e38) for each in SIZES]
                 tensors[which][at] = number
                 found = torch.full((len(SIZES) + 2,), 5, dtype=torch.int32)
-                find_infinite(found, tensors, [FLOAT32_LIMIT] * len(SIZES), [torch.tensor([1.5, -2.0])], 9)
+                find_infinite(found, tensors, [FLOAT32_LIMIT] * len(SIZES), torch.tensor([1.5, -2.0]), 9)
                 assert found[: len(SIZES)].tolist() == [9 if each == which else 5 for each in range(len(SIZES))]
                 assert found[len(SIZES) :].view(torch.float32).tolist() == [1.5, -2.0]
 
@@ -55,7 +55,7 @@ def test_what_rounding_makes_infinite_is_found(kernels: bool, request: pytest.Fi
 def test_more_tensors_than_a_launch_takes(cpu: CpuLauncher) -> None:
     tensors = [torch.full((3,), torch.nan if i in (0, 63, 64, 129) else 1.0) for i in range(130)]
     found = torch.zeros(132, dtype=torch.int32)
-    find_infinite(found, tensors, [FLOAT32_LIMIT] * 130, [torch.tensor([7.0, 8.0])], 1)
+    find_infinite(found, tensors, [FLOAT32_LIMIT] * 130, torch.tensor([7.0, 8.0]), 1)
     assert [i for i in range(130) if found[i]] == [0, 63, 64, 129]
     assert found[130:].view(torch.float32).tolist() == [7.0, 8.0]
     assert len(cpu.launched) == 3

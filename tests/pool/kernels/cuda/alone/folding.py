@@ -203,8 +203,8 @@ def test_blocks_and_orders_change_no_bit(cpu: CpuLauncher) -> None:
 
 def test_places_that_are_too_far_apart_are_refused() -> None:
     with pytest.raises(ValueError, match="places 3 to 64: a node of 128; reduce nodes of 64 first"):
-        kernels.leaves_of([3, 64])
-    assert kernels.leaves_of([64, 66, 127]) == (64, [0, 2, 63])
+        kernels.find_node([3, 64])
+    assert kernels.find_node([64, 66, 127]) == (64, [0, 2, 63])
 
 
 def test_any_number_of_touched_rows_has_a_grid(cpu: CpuLauncher, monkeypatch: pytest.MonkeyPatch) -> None:
