@@ -191,17 +191,12 @@ class _Checkpoint:
         module = load_task_module(self._name)
         config = self.members[index]
         seed = _model_seed(config)
-        model, loss = (
-            _section(cls, config.get(section), f"{self.path / STATE}: config.{section}")
-            for cls, section in ((model_class(module), "model"), (module.LossConfig, "loss"))
-        )
+        where = f"{self.path / STATE}: config"
+        model = _parse_section(model_class(module), config.get("model"), f"{where}.model")
+        loss = _parse_section(module.LossConfig, config.get("loss"), f"{where}.loss")
         try:
             task = make_task(self._name, model, loss, seed)
-            try:
-                with TensorBytesLimit(MAX_MODEL_NBYTES):
-                    return task, build_model(task, seed)
-            except ModelTooLargeError:
-                return task, build_model(task, seed, on_meta=True)
+            return task, _build_model_of(task, seed)
         except PoolError:
             raise
         except Exception as error:  # the task's code may raise anything for a checkpoint's settings
@@ -217,6 +212,15 @@ class _Checkpoint:
         if difference := first_difference(header_specs(header), model_specs((*parameters, *buffers))):
             member = f"member {index}: " if prefix else ""
             raise CheckpointError(f"{self.path}: {member}{difference}")
+
+
+def _build_model_of(task: Task, seed: int) -> nn.Module:
+    """Builds a task's model, on torch's meta device if the model is too large to be built with values."""
+    try:
+        with TensorBytesLimit(MAX_MODEL_NBYTES):
+            return build_model(task, seed)
+    except ModelTooLargeError:
+        return build_model(task, seed, on_meta=True)
 
 
 def _mean(tensors: Sequence[Tensor]) -> Tensor:
@@ -259,7 +263,7 @@ def _model_seed(config: Mapping[str, Any]) -> int:
     return 0
 
 
-def _section(cls: type[Section], values: Any, where: str) -> Section:
+def _parse_section(cls: type[Section], values: Any, where: str) -> Section:
     """Validates a section of a checkpoint's config. Raises CheckpointError."""
     try:
         return cls.model_validate_json(json.dumps(values))
