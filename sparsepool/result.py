@@ -100,9 +100,9 @@ class Result:
                 records.append(json.loads(line))
         if member is None:
             return records
-        from pool.metrics.medians import of_member
+        from pool.metrics.medians import select_member
 
-        return [of_member(record, member) for record in records]
+        return [select_member(record, member) for record in records]
 
     def _resolve_link(self, name: str) -> Path | None:
         link = Path(self.run_dir) / "checkpoints" / name

@@ -18,7 +18,7 @@ from pool.config.load import CONFIG, read_recorded_settings
 from pool.config.member_settings import flatten, parse_member_settings
 from pool.errors import ConfigError, PoolError
 from pool.metrics.layout import LOSS, PREFIX
-from pool.metrics.medians import of_member
+from pool.metrics.medians import select_member
 from pool.run_folder.records import METRICS, read_records
 from pool.run_folder.room import has_room
 from pool.run_folder.strict_json import value_at

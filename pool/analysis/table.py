@@ -82,11 +82,13 @@ def format_status(run: Run) -> list[str]:
         lines.append(f"ETA {format_duration(data['eta_seconds'])}, at {data['samples_per_second']:,.0f} samples/s")
     if data["last_loss"] is not None:
         rate = data["learning_rate"]
-        lines.append(f"loss {in_digits(data['last_loss'])}" + ("" if rate is None else f", learning rate {rate:.3g}"))
+        lines.append(
+            f"loss {format_value(data['last_loss'])}" + ("" if rate is None else f", learning rate {rate:.3g}")
+        )
     if data["validation_loss"] is not None:
-        lines.append(f"validation {in_digits(data['validation_loss'])} of step {data['validation_step']}")
+        lines.append(f"validation {format_value(data['validation_loss'])} of step {data['validation_step']}")
     if data["best_checkpoint_value"] is not None:
-        value = in_digits(data["best_checkpoint_value"])
+        value = format_value(data["best_checkpoint_value"])
         lines.append(f"best {data['best_metric']} {value} of step {data['best_checkpoint_step']}")
     if data["restarts"]:
         lines.append(f"restarts of processes: {data['restarts']}")

@@ -11,8 +11,8 @@ from statistics import fmean
 
 from pool.checkpoint.state import SavedState
 from pool.checkpoint.validations import LOWEST_LOSS, Goal, Validation, Validations, has_diverged
-from pool.metrics.digits import in_digits
-from pool.metrics.medians import of_member
+from pool.metrics.digits import format_value
+from pool.metrics.medians import select_member
 from pool.run_folder.records import METRICS, read_records
 
 LAST_STEPS = 100  # records over which the training loss is averaged
@@ -47,9 +47,9 @@ class Ranking:
     def said(self, member: int) -> str:
         """Describes a member's value as text, with the steps that it is of."""
         if self.trained:
-            return f"training loss {in_digits(self.value(member))}, the mean of {self.trained}"
+            return f"training loss {format_value(self.value(member))}, the mean of {self.trained}"
         step = self.validations[member].step
-        return f"validation {self.goal.metric} {in_digits(self.value(member))} of step {step}"
+        return f"validation {self.goal.metric} {format_value(self.value(member))} of step {step}"
 
     def _compare(self, one: int, other: int) -> int:
         """Compares two members as `cmp_to_key` expects: negative if `one` is better than `other`."""
@@ -120,5 +120,5 @@ def _diverged_at(state: SavedState, member: int, loss: float, start: float, last
 def training_loss(steps: Sequence[Mapping[str, object]], member: int) -> float:
     """Returns the mean training loss of a member over the records `steps`; NaN if a record has no loss of this
     member."""
-    losses = [of_member(record, member).get("loss") for record in steps]
+    losses = [select_member(record, member).get("loss") for record in steps]
     return fmean(loss if isinstance(loss, int | float) else math.nan for loss in losses)

@@ -65,10 +65,10 @@ def watch(
     watched.check()
     if output is None:
         from pool.watch.server import PageServer
-        from pool.watch.token import check_name, token_in
+        from pool.watch.token import check_name, read_token
 
         names = [check_name(name) for name in allow_host or ()]
-        token = None if token_file is None else token_in(token_file)
+        token = None if token_file is None else read_token(token_file)
         with suppress(KeyboardInterrupt):  # no work is left unfinished
             server = PageServer(watched, host, port, allowed_names=names, token=token)
             sys.stdout.write(f"{server.url}\n")

@@ -18,7 +18,7 @@ from pool.checkpoint.writer import CheckpointWriter
 from pool.coordinator.bad_batches import BadBatches
 from pool.coordinator.checkpoints import Checkpoints
 from pool.coordinator.coordinator import Coordinator
-from pool.coordinator.exchange_setup.exchanges import Exchanges, devices_of
+from pool.coordinator.exchange_setup.exchanges import Exchanges, exchange_devices
 from pool.coordinator.exchange_setup.workers_memory import WorkersMemory
 from pool.coordinator.executor import Executor
 from pool.coordinator.first_steps import FirstStepsRecord
@@ -56,7 +56,7 @@ def begin(start: CoordinatorStart, exported: Future[ExportedMemory] | None = Non
     `exported`: if the run's only worker is a thread of this process, receives the GPU memory that coordinator and
     worker share. Raises as `assemble` does.
     """
-    names, devices = start.exchange.devices, devices_of(start)
+    names, devices = start.exchange.devices, exchange_devices(start)
     if not names:
         return assemble(start, devices).run
     with naming_lost_devices(*names, devices=devices):
@@ -70,8 +70,8 @@ def assemble(
     """Makes a coordinator and publishes its newest weights to the workers.
 
     `devices`: the GPUs on which gradients and weights are exchanged, as torch numbers them in this process. `exported`:
-    as in `begin`. Raises CheckpointError, RunError, ResourceError, LostDeviceError, and UnavailableError if a port
-    can't be had.
+    as in `begin`. Raises CheckpointError, RunError, ResourceError, LostDeviceError, and UnavailableError if
+    a port can't be had.
     """
     config, layout = start.config, start.layout
     torch.set_num_threads(config.num_coordinator_threads)
@@ -101,16 +101,16 @@ def assemble(
     state = State(start, memory, models, snapshots, goal, notify)
     checkpoints = Checkpoints(
         snapshots,
-        _checkpoint_writer(start),
-        _schedule(start),
+        _create_writer(start),
+        _create_schedule(start),
         goal=goal,
-        state=state.checkpoint,
+        state=state.as_checkpoint,
         notify=notify,
         copies=exchanges.copies,
         together=start.rank is not None,
     )
-    checkpoints.resume(start.step, state.begin())
-    rules = _rules(start, goal)
+    checkpoints.resume(start.step, state.load())
+    rules = _create_rules(start, goal)
     scheduler = StepScheduler(
         rules,
         start.step,
@@ -122,8 +122,8 @@ def assemble(
         unused=state.unused,
         deaths=start.deaths,
     )
-    machines = _other_machines(start, context, rules, exchanges)
-    history = _history(start, models)
+    machines = _connect_machines(start, context, rules, exchanges)
+    history = _open_history(start, models)
     record = StepRecord(
         metrics,
         checkpoints,
@@ -141,7 +141,7 @@ def assemble(
     )
     bad_batches = BadBatches(start, memory, notify)
     executor = Executor(scheduler, models, state, record, bad_batches, hub, stopwatch, notify, machines)
-    executor.act(scheduler.start())
+    executor.execute(scheduler.start())
     coordinator = Coordinator(
         context=context,
         supervisor=supervisor,
@@ -154,23 +154,23 @@ def assemble(
         checkpoints=checkpoints,
         scheduler=scheduler,
         executor=executor,
-        inbox=Inbox(scheduler, WorkersMemory(memory, shortcut), metrics.worker),
+        inbox=Inbox(scheduler, WorkersMemory(memory, shortcut), metrics.update_times),
         machines=machines,
         machine_timeout=config.pool.machine_timeout,
         history=history,
         notify=notify,
     )
-    checkpoints.meanwhile = coordinator.report
+    checkpoints.while_waiting = coordinator.report
     return coordinator
 
 
-def _checkpoint_writer(start: CoordinatorStart) -> CheckpointWriter:
+def _create_writer(start: CoordinatorStart) -> CheckpointWriter:
     train = start.config.train
     wanted = create_export_check(start.run_dir, train.export_every)
     return CheckpointWriter(start.run_dir / FOLDER, train.keep_checkpoints, train.keep_every, wanted)
 
 
-def _schedule(start: CoordinatorStart) -> Schedule:
+def _create_schedule(start: CoordinatorStart) -> Schedule:
     train = start.config.train
     return Schedule(
         train.checkpoint_every,
@@ -182,7 +182,7 @@ def _schedule(start: CoordinatorStart) -> Schedule:
     )
 
 
-def _other_machines(
+def _connect_machines(
     start: CoordinatorStart, context: zmq.Context[zmq.Socket[bytes]], rules: Rules, exchanges: Exchanges
 ) -> OtherMachines | None:
     """Makes the connection to the other machines' coordinators; None if the run is on one machine. Raises
@@ -193,13 +193,13 @@ def _other_machines(
     return OtherMachines(context, start.rank, start.layout, rules.share, exchanges.others)
 
 
-def _history(start: CoordinatorStart, models: Models) -> History | None:
+def _open_history(start: CoordinatorStart, models: Models) -> History | None:
     if not start.config.testing.history:
         return None
-    return History(start.run_dir, start.peer.incarnation, start.step, models.newest)
+    return History(start.run_dir, start.peer.incarnation, start.step, models.newest_bytes)
 
 
-def _rules(start: CoordinatorStart, goal: Goal) -> Rules:
+def _create_rules(start: CoordinatorStart, goal: Goal) -> Rules:
     config = start.config
     plans = start.layout.plans
     return Rules(

@@ -14,7 +14,7 @@ from loader.stream.schema import SparseBatch
 from pool.coordinator import poison
 from pool.coordinator.scheduler.actions import BadBatch
 from pool.errors import RunError
-from pool.metrics.medians import named
+from pool.metrics.medians import format_members
 from pool.process.start import CoordinatorStart
 from pool.run_folder.access import show_real_paths
 from pool.shm.memory import Memory
@@ -32,29 +32,30 @@ class BadBatches:
         self._notify = notify
         self._schema = start.layout.schema
 
-    def keep(self, action: BadBatch) -> None:
+    def handle(self, action: BadBatch) -> None:
         """Keeps a batch in the run folder, if this machine has it, and tells the user. Raises RunError if there is no
         step without the batch."""
-        who = f"{named(action.members)}, " if action.members else ""
-        text = f"{who}batch {action.batch} of step {action.step}: {action.reason}; {self._kept(action)}"
+        who = f"{format_members(action.members)}, " if action.members else ""
+        text = f"{who}batch {action.batch} of step {action.step}: {action.reason}; {self._save(action)}"
         if action.is_fatal:
             stops = self._start.config.train.on_bad_batch == "stop"
             raise RunError(text + ('; train.on_bad_batch = "skip" would leave it out' if stops else ""))
-        text += f"; {_consequence(action)}"
+        text += f"; {_describe_consequence(action)}"
         log.warning("%s", show_real_paths(text))
         self._notify(text)
 
-    def _kept(self, action: BadBatch) -> str:
+    def _save(self, action: BadBatch) -> str:
         """Saves the batch, and returns in words where, or why it is not saved."""
         if action.cursor is None:
             return f"machine {action.machine} has it"
         batch = SparseBatch.view(self._schema, self._memory.batch_slot("train", action.batch))
         try:
-            return f"it is kept in {poison.save_batch(self._start.run_dir, batch, action, self._origin(action.cursor))}"
+            path = poison.save_batch(self._start.run_dir, batch, action, self._find_origin(action.cursor))
         except OSError as error:
             return f"it can't be kept: {error}"
+        return f"it is kept in {path}"
 
-    def _origin(self, cursor: Cursor) -> Mapping[str, Any]:
+    def _find_origin(self, cursor: Cursor) -> Mapping[str, Any]:
         """Returns where in the data files the batch begins, as the source of the data describes it. If the source fails
         to, returns what went wrong."""
         start = self._start
@@ -66,7 +67,7 @@ class BadBatches:
         return origin
 
 
-def _consequence(action: BadBatch) -> str:
+def _describe_consequence(action: BadBatch) -> str:
     """Returns in words what the run does without the batch."""
     of_some = "" if not action.members else " for this member" if len(action.members) == 1 else " for these members"
     if not action.frozen_members:
@@ -76,4 +77,4 @@ def _consequence(action: BadBatch) -> str:
     )
     if action.frozen_members == action.members:
         return f"{'the member' if len(action.members) == 1 else 'these members'} {keep}"
-    return f"it is left out{of_some}; {named(action.frozen_members)} {keep}"
+    return f"it is left out{of_some}; {format_members(action.frozen_members)} {keep}"

@@ -69,20 +69,20 @@ class CheckpointProgress:
             return Choice.SNAPSHOT
         return Choice.NOTHING
 
-    def begin(self, reason: Reason) -> None:
+    def start_copy(self, reason: Reason) -> None:
         """Notes that the state of a new checkpoint is being copied."""
         self._enter(Stage.COPYING)
         self.reason = reason
 
-    def write(self) -> None:
+    def start_write(self) -> None:
         """Notes that the state of the checkpoint has been copied, and that a thread writes it to disk now."""
         self._enter(Stage.WRITING)
 
-    def keep(self) -> None:
+    def keep_waiting(self) -> None:
         """Notes that the state for the next checkpoint is copied and waits until the thread is free."""
         self._enter(Stage.WRITING_FIRST)
 
-    def end(self) -> Reason | None:
+    def end_write(self) -> Reason | None:
         """Notes that the checkpoint in progress is written or has failed, and returns why it was made. If another one
         waits, it is written next."""
         ended = self.reason

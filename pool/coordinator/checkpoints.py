@@ -23,7 +23,7 @@ from pool.checkpoint.store import Checkpoint
 from pool.checkpoint.validations import LOWEST_LOSS, NONE, Goal, Validation, Validations
 from pool.checkpoint.writer import CheckpointWriter, WriteResult
 from pool.coordinator.checkpoint_progress import CheckpointProgress, Choice, Reason, Stage
-from pool.coordinator.exchange_setup.copies import Copied, Copies, InHostMemory
+from pool.coordinator.exchange_setup.copies import HostCopies, StateCopies, StateCopy
 from pool.coordinator.snapshots import Snapshots
 from pool.errors import CheckpointError
 from pool.protocol.messages import Saves, StateSum
@@ -47,7 +47,7 @@ class Checkpoints:
         goal: Goal = LOWEST_LOSS,
         state: State,
         notify: Notify,
-        copies: Copies | None = None,
+        copies: StateCopies | None = None,
         together: bool = False,
     ) -> None:
         """Makes the object that saves the run's state by `schedule`, as snapshots in memory and through `writer` on
@@ -59,29 +59,31 @@ class Checkpoints:
         which (`decide`).
         """
         self._snapshots = snapshots
-        self._copies = copies or InHostMemory()
-        self._copying: tuple[Copied, Choice] | None = None  # a copy in progress, and how it is saved when complete
+        self._copies = copies or HostCopies()
+        self._copying: tuple[StateCopy, Choice] | None = None  # a copy in progress, and how it is saved when complete
         self._progress = CheckpointProgress()
         self._writer = writer
         self._schedule = schedule
         self._state = state
         self._notify = notify
-        self.meanwhile: Callable[[], object] = lambda: None  # called repeatedly while waiting for the thread
+        self.while_waiting: Callable[[], object] = lambda: None  # called repeatedly while waiting for the thread
         self._attempts = FinalAttempts()
         self._reported_problem: str | None = None  # why the final checkpoint failed, as the user was told last
-        self._kept: Checkpoint | None = None  # a copy of the best version, to be written when the thread is free
+        self._waiting_snapshot: Checkpoint | None = (
+            None  # a copy of the best version, to be written when the thread is free
+        )
         self.validations = NONE
         self.best_on_disk: Validation | None = None  # the validation of the best checkpoint on disk
-        self._decided: dict[int, Saves] | None = {} if together else None  # by version: what all machines save of it
+        self._decisions: dict[int, Saves] | None = {} if together else None  # by version: what all machines save of it
         self.goal = goal
 
     @property
-    def saved(self) -> int:
+    def saved_step(self) -> int:
         """The step of the newest good checkpoint; -1: none."""
         return self._schedule.saved
 
     @property
-    def exported(self) -> int:
+    def exported_step(self) -> int:
         """The newest step with a checkpoint from which a net is exported (`train.export_every`); 0: none."""
         return self._schedule.exported
 
@@ -98,7 +100,7 @@ class Checkpoints:
         """
         self.validations, best = known, known.best
         self.best_on_disk = best if best is not None and best.step == self._writer.best_step else None
-        if self._schedule.is_net(step) and self.saved != step:
+        if self._schedule.is_net(step) and self.saved_step != step:
             self._save(Reason.NET)
             return
         if best is None or best == self.best_on_disk:
@@ -110,7 +112,7 @@ class Checkpoints:
             self._notify(f"the best checkpoint, of step {best.step}, is not there any more: the best is chosen anew")
 
     @property
-    def summed(self) -> StateSum | None:
+    def state_sum(self) -> StateSum | None:
         """A checksum of the newest snapshot, by which machines compare their weights; None before the first."""
         return self._snapshots.summed
 
@@ -122,24 +124,24 @@ class Checkpoints:
             return "checkpoint"
         return "snapshot" if self._schedule.snapshots.due(step, now) else ""
 
-    def decided(self, step: int, saves: Saves) -> None:
+    def record_decision(self, step: int, saves: Saves) -> None:
         """Notes what the first machine has decided that all machines save of version `step`."""
-        assert self._decided is not None
-        self._decided[step] = saves
+        assert self._decisions is not None
+        self._decisions[step] = saves
 
-    def superseded(self) -> None:
+    def on_next_version(self) -> None:
         """Tells the copy of the state in progress, if there is one, that the next version of the weights is complete
         and may be followed by writes to the copied memory."""
         if self._copying is not None:
-            self._copying[0].superseded()
+            self._copying[0].protect()
 
-    def committed(self, step: int, *, validated_next: bool) -> None:
+    def on_commit(self, step: int, *, validated_next: bool) -> None:
         """Saves version `step` of the weights if that is due, before the next step changes anything. A version that is
         validated first is saved by `validated` instead, so that what is saved holds the result."""
         if not validated_next:
-            self._save_what_is_due(step)
+            self._save_if_due(step)
 
-    def validated(self, known: Validations) -> None:
+    def on_validation(self, known: Validations) -> None:
         """Takes the validation of the newest version, and saves the version if it is the best so far or otherwise due,
         before the next step changes anything. Only a validation whose checkpoint was written can stay the best."""
         assert known.newest is not None
@@ -149,17 +151,17 @@ class Checkpoints:
         if self._schedule.is_net(newest.step):
             self._save(Reason.NET)
         elif is_best:
-            self._save(Reason.BEST if self._decided is None else Reason.MACHINES)
+            self._save(Reason.BEST if self._decisions is None else Reason.MACHINES)
         elif newest.step > 0:
-            self._save_what_is_due(newest.step)
+            self._save_if_due(newest.step)
 
-    def hear(self) -> None:
+    def handle_ended(self) -> None:
         """Handles a copy of the state, or a write to disk, that has ended since the last call. Raises CheckpointError
         if the final checkpoint can't be written."""
-        if self._copying is not None and self._copying[0].is_there:
+        if self._copying is not None and self._copying[0].is_complete:
             self._end_copy()
         if (written := self._writer.pop_result()) is not None:
-            self._ended(written)
+            self._handle_written(written)
 
     def finish(self, step: int) -> bool:
         """Returns True if the checkpoint of the run's last step is on disk; else tries to write it. To be called again
@@ -174,24 +176,24 @@ class Checkpoints:
         return False
 
     @property
-    def waits(self) -> bool:
+    def waits_for_disk(self) -> bool:
         """True if only the final checkpoint is left to write, and the last attempt has failed."""
         return self._attempts.waits
 
-    def tidy(self) -> None:
+    def remove_exported(self) -> None:
         """Removes checkpoints that were kept only until their nets were exported. To be called when the final
         checkpoint is on disk."""
         if self._schedule.nets:
             self._writer.remove_unneeded()
 
-    def _save_what_is_due(self, step: int) -> None:
+    def _save_if_due(self, step: int) -> None:
         """Saves version `step` of the weights if a net is to be exported from it, the schedule asks for it, or the
         first machine has decided so."""
         now = time.monotonic()
         if self._schedule.is_net(step):
             self._save(Reason.NET)
-        elif self._decided is not None:
-            saves = self._decided.pop(step, "")
+        elif self._decisions is not None:
+            saves = self._decisions.pop(step, "")
             if saves:
                 self._save(Reason.MACHINES, checkpoint=saves == "checkpoint", snapshot=True)
         else:
@@ -208,9 +210,11 @@ class Checkpoints:
             return
         self._end_copy()
         if choice is Choice.WRITE:
-            self._progress.begin(reason)
-        self._copying = self._copies.begin(replace(self._state(), validations=self.validations)), choice
-        if choice is Choice.KEEP or self._copying[0].is_there:  # at once, so that no snapshot comes before a kept one
+            self._progress.start_copy(reason)
+        self._copying = self._copies.start(replace(self._state(), validations=self.validations)), choice
+        if (
+            choice is Choice.KEEP or self._copying[0].is_complete
+        ):  # at once, so that no snapshot comes before a kept one
             self._end_copy()
 
     def _wait(self) -> None:
@@ -218,8 +222,8 @@ class Checkpoints:
         self._end_copy()
         while self._progress.stage is not Stage.IDLE:
             select.select([self.fileno()], [], [], WAITING)
-            self.meanwhile()
-            self.hear()
+            self.while_waiting()
+            self.handle_ended()
 
     def _end_copy(self) -> None:
         """Waits until a copy of the state that is in progress is complete, and takes a snapshot of it. Then lets the
@@ -232,11 +236,11 @@ class Checkpoints:
         snapshot = self._snapshots.take(copied.state)
         self._schedule.snapshots.taken(begin, time.monotonic())
         if choice is Choice.WRITE:
-            self._progress.write()
+            self._progress.start_write()
             self._write(snapshot)
         elif choice is Choice.KEEP:
-            self._progress.keep()
-            self._kept = snapshot
+            self._progress.keep_waiting()
+            self._waiting_snapshot = snapshot
 
     def _write(self, snapshot: Checkpoint) -> None:
         """Lets the background thread write a snapshot to disk. The snapshot stays as it is until that has ended."""
@@ -244,28 +248,28 @@ class Checkpoints:
         self._snapshots.hold()
         self._writer.start(snapshot)
 
-    def _ended(self, written: WriteResult) -> None:
+    def _handle_written(self, written: WriteResult) -> None:
         """Handles the end of writing a checkpoint: notes that it is on disk, or tells the user that it failed, then
         begins to write the one that waits. Raises CheckpointError if the final checkpoint failed for good."""
         self._end_copy()
         self._snapshots.release()
         pause = self._schedule.ended(written.step, time.monotonic(), well=written.problem is None)
-        self._settle_best(written)
-        reason = self._progress.end()
-        if self._kept is not None:
-            kept, self._kept = self._kept, None
+        self._update_best(written)
+        reason = self._progress.end_write()
+        if self._waiting_snapshot is not None:
+            kept, self._waiting_snapshot = self._waiting_snapshot, None
             self._write(kept)
         if written.problem is None:
             self._attempts.succeeded()
             return
-        have = "there is none yet" if self.saved < 0 else f"the newest good one is that of step {self.saved}"
+        have = "there is none yet" if self.saved_step < 0 else f"the newest good one is that of step {self.saved_step}"
         account = f"checkpoint of step {written.step} can't be written: {written.problem}; {have}"
         if reason is Reason.FINAL:
-            self._final_failed(written, account)
+            self._handle_final_failure(written, account)
             return
         self._notify(f"{account}; training goes on, next attempt in {pause:.0f} s or at the end")
 
-    def _final_failed(self, written: WriteResult, account: str) -> None:
+    def _handle_final_failure(self, written: WriteResult, account: str) -> None:
         """Handles a failed attempt to write the final checkpoint: tells the user that there will be another one. Raises
         CheckpointError if there will be none."""
         if written.is_permanent:
@@ -274,13 +278,13 @@ class Checkpoints:
             raise CheckpointError(f"{account}; tried for {FINAL_MINUTES} minutes", EXIT_RESOURCES)
         if written.problem != self._reported_problem:
             self._reported_problem = written.problem
-            begin = max(self.saved, 0) + 1
+            begin = max(self.saved_step, 0) + 1
             self._notify(
                 f"{account}; the run keeps it in memory and tries again for {FINAL_MINUTES} minutes: make room. To end "
                 f"without it: Ctrl-C twice; --resume then begins with step {begin}"
             )
 
-    def _settle_best(self, written: WriteResult) -> None:
+    def _update_best(self, written: WriteResult) -> None:
         """Notes that the checkpoint of the best validation is on disk. If it could not be written, the best of those on
         disk counts as the best again."""
         best = self.validations.best

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -28,7 +27,7 @@ from pool.coordinator.state import State
 from pool.crash_points import crash_point
 from pool.metrics.medians import median_of
 from pool.protocol.channel import LINGER_MS, Hub, Link
-from pool.protocol.messages import Hello, NetsStatus, Roster
+from pool.protocol.messages import BucketSums, Hello, NetsStatus, Roster
 from pool.protocol.resend import RESEND_MS, ResendTimer
 from pool.shm.signals import CoordinatorSignals
 from pool.telemetry.trace import Trace
@@ -65,6 +64,22 @@ class Coordinator:
 
         Returns when the last checkpoint, all metrics and the last report have been written or sent.
         """
+        poller = self._create_poller()
+        self._greet_supervisor()
+        resend_timer = ResendTimer()
+        while not self._is_finished():
+            self._handle_events(self._wait_for_events(poller))
+            if resend_timer.due() and not self.executor.is_at_end:
+                self.executor.execute(self.scheduler.resend_orders())
+            self.report()
+        self.checkpoints.remove_exported()
+        crash_point("coordinator.before_finished")
+        self.report(finished=True)
+        crash_point("coordinator.after_finished")
+        self._close()
+
+    def _create_poller(self) -> zmq.Poller:
+        """Creates the poller of all sockets and file descriptors that wake the loop up."""
         poller = zmq.Poller()
         poller.register(self.supervisor.socket, zmq.POLLIN)
         poller.register(self.hub.socket, zmq.POLLIN)
@@ -74,30 +89,130 @@ class Coordinator:
             poller.register(self.exchanges.memory_exporter.fileno(), zmq.POLLIN)
         if self.machines is not None:
             self.machines.hub.watch(poller)
+        return poller
+
+    def _greet_supervisor(self) -> None:
+        """Tells the supervisor that this process has started."""
         crash_point("coordinator.before_hello")
         self.supervisor.send(Hello(os.getpid()))
         crash_point("coordinator.after_hello")
         if self.machines is not None:
             self.report()  # this machine's address, which the other coordinators wait for
-        again = ResendTimer()
-        while not self._finished():
-            waits = self.scheduler.waits_for_machines
-            with self.metrics.measured("waiting_for_machines") if waits else nullcontext():
-                events = dict(poller.poll(RESEND_MS))
-            if self.shortcut.own_signal.fileno() in events:
-                self._look()
-            self._hear(events)
-            self._hear_machines()
-            if self.exchanges.memory_exporter is not None:
-                self.exchanges.memory_exporter.accept_workers()
-            self.checkpoints.hear()
-            if again.due() and not self.executor.at_end:
-                self.executor.act(self.scheduler.resend_orders())
-            self.report()
-        self.checkpoints.tidy()
-        crash_point("coordinator.before_finished")
-        self.report(finished=True)
-        crash_point("coordinator.after_finished")
+
+    def _wait_for_events(self, poller: zmq.Poller) -> dict[object, int]:
+        """Returns the sockets and file descriptors that are readable, as soon as there is one, or after a while. Counts
+        the time as waiting for other machines if the step waits for nothing else."""
+        if not self.scheduler.waits_for_machines:
+            return dict(poller.poll(RESEND_MS))
+        with self.metrics.measured("waiting_for_machines"):
+            return dict(poller.poll(RESEND_MS))
+
+    def _handle_events(self, events: Mapping[object, int]) -> None:
+        """Handles all messages and signals that have arrived. `events`: what is readable."""
+        if self.shortcut.own_signal.fileno() in events:
+            self._handle_worker_signal()
+        if self.supervisor.socket in events:
+            for message in self.supervisor.receive():
+                if isinstance(message, Roster):
+                    self._handle_roster(message)
+        # before the first roster no peer is known; messages wait in the socket
+        if self.inbox.alive and self.hub.socket in events:
+            self._handle_peers()
+        if self.machines is not None:
+            self._handle_machines(self.machines)
+        if self.exchanges.memory_exporter is not None:
+            self.exchanges.memory_exporter.accept_workers()
+        self.checkpoints.handle_ended()
+
+    def _handle_worker_signal(self) -> None:
+        """Reads which batches the workers have finished. Called when a worker has set the signal in shared memory."""
+        self.shortcut.own_signal.clear()
+        self.trace.mark("bell heard")
+        crash_point("coordinator.bell_heard")
+        self.executor.execute(self.inbox.handle_signal())
+
+    def _handle_roster(self, roster: Roster) -> None:
+        """Handles the supervisor's list of living processes, exported nets and other machines."""
+        self._nets = roster.nets
+        self.metrics.add_net_results(roster.nets.numbers)
+        if self.machines is not None:
+            self.machines.connect(roster.machines)
+        pids = roster.pids()
+        if self.exchanges.memory_exporter is not None:
+            self.exchanges.memory_exporter.update_workers(pids)
+        actions = self.inbox.handle_roster(roster)
+        self.hub.set_alive({peer: pid for peer, pid in pids.items() if peer in self.inbox.alive})
+        self.executor.execute(actions)
+
+    def _handle_peers(self) -> None:
+        """Receives the messages of the feeder and the workers, and acts on them."""
+        for peer, message in self.hub.receive():
+            if peer not in self.inbox.joined:
+                crash_point("coordinator.joined")
+            self.executor.execute(self.inbox.handle_message(peer, message))
+
+    def _handle_machines(self, machines: OtherMachines) -> None:
+        """Receives the messages of other machines' coordinators and acts on them. While a step waits for other
+        machines, tells the user of those that can't be reached. Raises RunError if that lasts longer than
+        `machine_timeout`."""
+        machines.hub.look()
+        if self.scheduler.waits_for_machines:
+            warning = machines.describe_unconnected(time.monotonic(), self.machine_timeout)
+            if warning:
+                self.notify(warning)
+        else:
+            machines.reset_unconnected()
+        for peer, message in machines.receive(self.scheduler):
+            if isinstance(message, BucketSums):
+                actions = self.scheduler.on_partial_sum(peer.index, message.step, message.bucket)
+            else:
+                if peer.index == 0:  # the first machine decides for all
+                    self.checkpoints.record_decision(message.step + 1, message.saves)
+                actions = self.scheduler.on_share_report(peer.index, message)
+            self.executor.execute(actions)
+
+    def _is_finished(self) -> bool:
+        """Returns True when the run is over and everything is saved. Called once in each turn of the loop.
+
+        After the last step it waits in turn for the final checkpoint, for the other machines, for the nets that are
+        exported from checkpoints, and for the lines of metrics.jsonl.
+        """
+        step = self.scheduler.step
+        is_saved = self.executor.is_at_end and self.checkpoints.finish(step)
+        if is_saved and self.machines is not None:
+            is_saved = self.machines.announce_end(step)
+        self._waits_for_nets = is_saved and self._nets.settled < self.checkpoints.exported_step
+        return is_saved and not self._waits_for_nets and self.metrics.finish()
+
+    def report(self, *, finished: bool = False) -> None:
+        """Sends the supervisor a report of the run's progress, at most once in REPORT_SECONDS; with `finished`, at
+        once."""
+        now = time.monotonic()
+        if not finished and now < self._next_report:
+            return
+        self._next_report = now + REPORT_SECONDS
+        checkpoints = self.checkpoints
+        report = self.metrics.report(
+            self.scheduler.step,
+            checkpoints.saved_step,
+            self.state.epoch,
+            median_of(self.state.learning_rates),
+            checkpoints.best_on_disk,
+            checkpoints.goal.metric,
+        )
+        report = replace(
+            report,
+            finished=finished,
+            waits_for_disk=checkpoints.waits_for_disk or self.metrics.waits_for_disk,
+            unwritten=self.metrics.unwritten,
+            waits_for_nets=self._waits_for_nets,
+            address="" if self.machines is None else self.machines.hub.address,
+            stopped_elsewhere=self.scheduler.stopped_elsewhere,
+        )
+        self.supervisor.send(report)
+
+    def _close(self) -> None:
+        """Closes all files and sockets. Waits until the last messages are sent."""
         self.metrics.close()
         if self.history is not None:
             self.history.close()
@@ -106,88 +221,3 @@ class Coordinator:
             self.machines.hub.close(LINGER_MS)
         self.supervisor.close()
         self.context.term()  # waits until the last messages are sent
-
-    def _finished(self) -> bool:
-        """Returns True when the run is over and everything is saved. Called once in each turn of the loop.
-
-        After the last step it waits in turn for the final checkpoint, for the other machines, for the nets that are
-        exported from checkpoints, and for the lines of metrics.jsonl.
-        """
-        saved = self.executor.at_end and self.checkpoints.finish(self.scheduler.step)
-        if saved and self.machines is not None:
-            saved = self.machines.all_end(self.scheduler.step)
-        self._waits_for_nets = saved and self._nets.settled < self.checkpoints.exported
-        return saved and not self._waits_for_nets and self.metrics.finish()
-
-    def _hear(self, events: Mapping[object, int]) -> None:
-        """Receives the messages of the supervisor, the feeder and the workers, and acts on them. `events`: the sockets
-        that are readable."""
-        if self.supervisor.socket in events:
-            for message in self.supervisor.receive():
-                if isinstance(message, Roster):
-                    self._nets = message.nets
-                    self.metrics.tried(message.nets.numbers)
-                    if self.machines is not None:
-                        self.machines.connect(message.machines)
-                    if self.exchanges.memory_exporter is not None:
-                        self.exchanges.memory_exporter.update_workers(message.pids())
-                    actions = self.inbox.handle_roster(message)
-                    self.hub.set_alive({p: pid for p, pid in message.pids().items() if p in self.inbox.alive})
-                    self.executor.act(actions)
-        # before the first roster no peer is known; messages wait in the socket
-        if self.inbox.alive and self.hub.socket in events:
-            for peer, received in self.hub.receive():
-                if peer not in self.inbox.joined:
-                    crash_point("coordinator.joined")
-                self.executor.act(self.inbox.handle_message(peer, received))
-
-    def _hear_machines(self) -> None:
-        """Receives the messages of other machines' coordinators and acts on them. While a step waits for other
-        machines, tells the user of those that can't be reached. Raises RunError if that lasts longer than
-        `machine_timeout`."""
-        if self.machines is None:
-            return
-        self.machines.hub.look()
-        if self.scheduler.waits_for_machines:
-            line = self.machines.name_unconnected(time.monotonic(), self.machine_timeout)
-            if line:
-                self.notify(line)
-        else:
-            self.machines.forget_unconnected()
-        for actions, decided in self.machines.receive(self.scheduler):
-            if decided is not None:
-                self.checkpoints.decided(*decided)
-            self.executor.act(actions)
-
-    def _look(self) -> None:
-        """Reads which batches the workers have finished. Called when a worker has set the signal in shared memory."""
-        self.shortcut.own_signal.clear()
-        self.trace.mark("bell heard")
-        crash_point("coordinator.bell_heard")
-        self.executor.act(self.inbox.handle_signal())
-
-    def report(self, *, finished: bool = False) -> None:
-        """Sends the supervisor a report of the run's progress, at most once in REPORT_SECONDS; with `finished`, at
-        once."""
-        now = time.monotonic()
-        if finished or now >= self._next_report:
-            self._next_report = now + REPORT_SECONDS
-            checkpoints, machines = self.checkpoints, self.machines
-            report = self.metrics.report(
-                self.scheduler.step,
-                checkpoints.saved,
-                self.state.epoch,
-                median_of(self.state.learning_rates),
-                checkpoints.best_on_disk,
-                checkpoints.goal.metric,
-            )
-            report = replace(
-                report,
-                finished=finished,
-                waits_for_disk=checkpoints.waits or self.metrics.waits,
-                unwritten=self.metrics.unwritten,
-                waits_for_nets=self._waits_for_nets,
-                address="" if machines is None else machines.hub.address,
-                stopped_elsewhere=self.scheduler.stopped_elsewhere,
-            )
-            self.supervisor.send(report)

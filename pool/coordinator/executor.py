@@ -69,73 +69,73 @@ class Executor:
         self._stopwatch = stopwatch
         self._notify = notify
         self._machines = machines
-        self._waiting = deque[Action]()
-        self.at_end = False
+        self._pending = deque[Action]()
+        self.is_at_end = False
 
-    def act(self, actions: Iterable[Action]) -> None:
+    def execute(self, actions: Iterable[Action]) -> None:
         """Carries out the actions in their order, then those that follow from them.
 
         Raises RunError, CheckpointError, PluginError, and whatever a metric of a user's own raises.
         """
-        self._waiting += actions
-        while self._waiting:
-            action = self._waiting.popleft()
+        self._pending += actions
+        while self._pending:
+            action = self._pending.popleft()
             if not isinstance(action, CHANGES_NOTHING):
-                self._settle()
-            self._carry_out(action)
-            self._record.note(action)
-        self._settle()
+                self._finish_version()
+            self._execute_action(action)
+            self._record.write_history(action)
+        self._finish_version()
 
-    def _carry_out(self, action: Action) -> None:
+    def _execute_action(self, action: Action) -> None:
         match action:
             case OrderWorker():
-                self._models.settle()  # the worker may now write slots that early sums still read (I4)
-                self._send(action)
+                self._models.wait_until_read()  # the worker may now write slots that early sums still read (I4)
+                self._send_orders(action)
             case OrderFeeder():
-                self._send(action)
+                self._send_orders(action)
             case CollectArrays():
-                self._record.collect(action)
+                self._record.collect_arrays(action)
             case Reduce():
                 self._models.buckets[action.bucket].reduce(action)
             case Update():
                 self._models.buckets[action.bucket].update(action)
             case CopyBuffers():
-                self._models.members[action.member].take_buffers(action)
+                self._models.members[action.member].copy_buffers(action)
             case Freeze():
                 self._models.members[action.member].freeze(action.step)
             case AnnounceShare():
                 self._announce(action)
             case SendPartialSum():
                 assert self._machines is not None
-                self._machines.send(action.step, action.bucket, self._models.partial_sums(action.bucket))
+                self._machines.send_partial_sum(action.step, action.bucket, self._models.partial_sums(action.bucket))
             case BadBatch():
-                self._bad_batches.keep(action)
+                self._bad_batches.handle(action)
             case Commit():
                 self._commit(action)
             case FinishValidation():
-                self._waiting += self._scheduler.on_validation(self._record.measured(action))
+                self._pending += self._scheduler.on_validation(self._record.finish_validation(action))
             case ReduceRates():
                 self._state.reduce_rates(action)
             case SaveValidation():
-                self._state.validated(action)
-                self._record.validated(action)
+                self._state.on_validation(action)
+                self._record.on_validation(action)
             case Notify():
                 self._notify(action.text)
             case AbortRun():
                 raise RunError(action.reason)
             case EndRun():
-                self.at_end = True
+                self.is_at_end = True
 
     def _announce(self, action: AnnounceShare) -> None:
         """Sends the other machines what this machine's batches of a step have come to, and what will be saved of it."""
         assert self._machines is not None
         report, version, checkpoints = action.report, action.report.step + 1, self._record.checkpoints
-        state = checkpoints.summed
+        state = checkpoints.state_sum
         if state is not None and state.step == report.step:
             report = replace(report, state=state)
         if self._machines.is_first:
             report = replace(report, saves=checkpoints.decide(version))
-            checkpoints.decided(version, report.saves)
+            checkpoints.record_decision(version, report.saves)
         self._machines.announce(report, self._models.buffers(version) if self._machines.has_first_batch else ())
 
     def _commit(self, action: Commit) -> None:
@@ -146,19 +146,19 @@ class Executor:
             self._models.publish(action.step + 1)
             crash_point("coordinator.after_publish")
         if action.is_validated_next:
-            self._models.show_averages()
+            self._models.publish_averages()
         if self._machines is not None:
-            self._machines.committed(action.step)
-        self._state.committed(action)
-        self._record.committed(action, learning_rates)
+            self._machines.on_commit(action.step)
+        self._state.on_commit(action)
+        self._record.on_commit(action, learning_rates)
 
-    def _settle(self) -> None:
+    def _finish_version(self) -> None:
         """Does what follows from the newest version once the workers know of it, and before anything changes it."""
-        self._models.average()
-        self._models.ahead()
-        self._record.settle()
+        self._models.update_averages()
+        self._models.copy_early()
+        self._record.finish_commit()
 
-    def _send(self, action: OrderWorker | OrderFeeder) -> None:
+    def _send_orders(self, action: OrderWorker | OrderFeeder) -> None:
         crash_point("coordinator.before_orders")
         self._hub.send(action.peer, action.orders)
         crash_point("coordinator.after_orders")

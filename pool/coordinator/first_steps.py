@@ -30,7 +30,7 @@ class FirstStepsRecord:
         self._config = config
         self._weights = weights
 
-    def committed(self, version: int) -> None:
+    def on_commit(self, version: int) -> None:
         """Writes first-steps.json if `version` is the one after the first steps. Writes nothing for very large models.
         A failure to write is logged, and training goes on."""
         if version != STEPS:

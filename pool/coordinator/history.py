@@ -29,14 +29,14 @@ class History:
         self._weights = weights
         self._write({"incarnation": incarnation, "begin": step, "hash": self._hash()})
 
-    def note(self, action: Action) -> None:
+    def add_action(self, action: Action) -> None:
         """Writes a line about an action that was carried out, if versions of the weights depend on it."""
         match action:
             case Reduce():
-                self._reduce(action)
+                self._add_reduction(action)
             case Update():
                 if action.reduction is not None:
-                    self._reduce(action.reduction)
+                    self._add_reduction(action.reduction)
                 self._write({"update": action.step, "bucket": action.bucket, "batches": action.num_batches})
             case Freeze():
                 self._write({"freeze": action.step, "member": action.member})
@@ -50,7 +50,7 @@ class History:
         self._file.write_waiting()
         self._file.close()
 
-    def _reduce(self, action: Reduce) -> None:
+    def _add_reduction(self, action: Reduce) -> None:
         batches = [batch for contribution in action.contributions for batch in contribution.batches]
         self._write({"fold": action.step, "bucket": action.bucket, "batches": batches, "first": action.is_first})
 

@@ -16,7 +16,7 @@ import torch
 import zmq
 
 from loader.exit_codes import EXIT_CRASH_LOOP
-from pool.coordinator.scheduler.actions import Action
+from pool.coordinator.models import PartialSum
 from pool.coordinator.scheduler.scheduler import StepScheduler
 from pool.crash_points import crash_point
 from pool.errors import ProtocolError, RunError
@@ -26,9 +26,9 @@ from pool.kernels.reduction import Addend
 from pool.machines.rank import MachineRank, format_machines
 from pool.protocol.identity import MACHINE, Peer
 from pool.protocol.machine_hub import MachineHub
-from pool.protocol.messages import BucketSums, MachineAddress, Saves, ShareReport, StateSum, SumHeader
+from pool.protocol.messages import BucketSums, MachineAddress, ShareReport, StateSum, SumHeader
 
-SILENCE = 15.0  # seconds without a connection; the supervisors notice the loss of a machine in less
+SILENCE_SECONDS = 15.0  # without a connection; the supervisors notice the loss of a machine in less
 
 
 class OtherMachines:
@@ -54,10 +54,10 @@ class OtherMachines:
         most = max(most, *(buffer.nbytes for buffer in layout.plan.buffers), 0)
         self.hub = MachineHub(context, rank.key, me, rank.host, rank.coordinator_port, most_bytes=most)
         self._unconnected: dict[int, float] = {}  # machines without a connection: since when (monotonic clock)
-        self._named: set[int] = set()  # of these, those that the user has been told of
+        self._warned: set[int] = set()  # of these, those that the user was warned of
         self._sums = sums
-        self._at = dict.fromkeys(self._is_other, -1)  # by machine: the newest step of which it has sent something
-        self._end = -1  # the version that this machine ends with, once the others were told
+        self._newest_step = dict.fromkeys(self._machines, -1)  # by machine: the newest step of its messages
+        self._end_version = -1  # the version that this machine ends with, once that is announced
         self._finished: set[int] = set()  # other machines whose coordinators have ended
         self._states: dict[StateSum, set[int]] = {}  # checksum of a version -> machines that have this one
         self._machine = rank.machine
@@ -65,29 +65,37 @@ class OtherMachines:
 
     def connect(self, addresses: Iterable[MachineAddress]) -> None:
         """Connects to the coordinators of the other machines, whose addresses the supervisors exchange."""
-        others = [each for each in addresses if each.machine in self._is_other]
-        self._finished = {each.machine for each in others if each.finished}
-        reached = [each for each in others if not each.finished]
-        self.hub.connect({Peer(MACHINE, each.machine, self._generation): each.address for each in reached})
+        self._finished = set()
+        connections: dict[Peer, str] = {}
+        for entry in addresses:
+            if entry.machine not in self._machines:
+                continue
+            if entry.finished:
+                self._finished.add(entry.machine)
+            else:
+                connections[Peer(MACHINE, entry.machine, self._generation)] = entry.address
+        self.hub.connect(connections)
 
-    def name_unconnected(self, now: float, timeout: float) -> str:
-        """Returns a line that names the coordinators without a connection for more than SILENCE seconds; empty if a
-        line has named all of them before. Raises RunError `timeout` seconds after that."""
+    def describe_unconnected(self, now: float, timeout: float) -> str:
+        """Returns a line that names the coordinators without a connection for more than SILENCE_SECONDS; empty if there
+        are none, or if a line has named all of them before. Raises RunError `timeout` seconds after that."""
         addresses = self.hub.unconnected
         self._unconnected = {machine: self._unconnected.get(machine, now) for machine in addresses}
-        self._named &= addresses.keys()
-        silent = {machine for machine, since in self._unconnected.items() if now - since > SILENCE}
+        self._warned &= addresses.keys()
+        silent = {machine for machine, since in self._unconnected.items() if now - since > SILENCE_SECONDS}
         if not silent:
             return ""
-        where = " and ".join(f"machine {machine} at {addresses[machine]}" for machine in sorted(silent))
-        line = f"no connection to the coordinator of {where}: let the port through a firewall there (--port fixes it)"
-        if any(now - self._unconnected[machine] > SILENCE + timeout for machine in silent):
+        machines = " and ".join(f"machine {machine} at {addresses[machine]}" for machine in sorted(silent))
+        line = (
+            f"no connection to the coordinator of {machines}: let the port through a firewall there (--port fixes it)"
+        )
+        if any(now - self._unconnected[machine] > SILENCE_SECONDS + timeout for machine in silent):
             raise RunError(f"{line}; waited for {timeout:g} s (pool.machine_timeout)", EXIT_CRASH_LOOP)
-        is_new = not silent <= self._named
-        self._named |= silent
+        is_new = not silent <= self._warned
+        self._warned |= silent
         return line if is_new else ""
 
-    def forget_unconnected(self) -> None:
+    def reset_unconnected(self) -> None:
         """Forgets since when other machines have no connection. Called while this machine waits for none of them."""
         self._unconnected = {}
 
@@ -95,41 +103,45 @@ class OtherMachines:
         """Sends the other machines the report on this machine's share of the batches of a step. `buffers`: the model's
         buffers after the step's first batch, if this machine has computed it; else empty."""
         crash_point("coordinator.before_announce")
-        self._note_state(self._machine, report)
-        self._keep(report.step, report, [_bytes(buffer.clone()) for buffer in buffers])
+        self._add_state_sum(self._machine, report)
+        self._send(report.step, report, [_bytes(buffer.clone()) for buffer in buffers])
         crash_point("coordinator.after_announce")
 
-    def send(self, step: int, bucket: int, nodes: Iterable[tuple[int, int, Addend]]) -> None:
-        """Sends the others this machine's sum of a bucket's gradients. `nodes`: partial sums, each with the number of
-        its parameter and the first table row of the part. Of a table only the touched rows are sent."""
+    def send_partial_sum(self, step: int, bucket: int, partial_sums: Iterable[PartialSum]) -> None:
+        """Sends the other machines this machine's sum of a bucket's gradients, as partial sums of its parts. Of a table
+        only the touched rows are sent.
+
+        For each partial sum the message has a header, and then come frames: the row numbers if it is of a table, and
+        the numbers.
+        """
         headers: list[SumHeader] = []
         frames: list[memoryview] = []
-        for parameter, first_row, node in nodes:
-            rows = -1
-            if node.touched is None:
-                numbers = node.gradient.clone()
+        for parameter, first_row, addend in partial_sums:
+            if addend.touched is None:
+                num_rows = -1
+                numbers = addend.gradient.clone()
             else:
-                rows = len(node.touched)
-                numbers = node.gradient[torch.from_numpy(node.touched.astype(np.int64) - first_row)]
-                listed: Any = np.array(node.touched, np.uint32).view(np.uint8)
-                frames.append(memoryview(listed))
+                num_rows = len(addend.touched)
+                numbers = addend.gradient[torch.from_numpy(addend.touched.astype(np.int64) - first_row)]
+                row_numbers: Any = np.array(addend.touched, np.uint32).view(np.uint8)
+                frames.append(memoryview(row_numbers))
             frames.append(_bytes(numbers))
-            headers.append(SumHeader(parameter, first_row, node.leaf, rows))
+            headers.append(SumHeader(parameter, first_row, addend.leaf, num_rows))
         crash_point("coordinator.before_send")
-        self._keep(step, BucketSums(step, bucket, tuple(headers)), frames)
+        self._send(step, BucketSums(step, bucket, tuple(headers)), frames)
         crash_point("coordinator.after_send")
 
-    def all_end(self, step: int) -> bool:
-        """Tells the other machines that this one ends with version `step` of the weights. Returns True if all have made
-        that version, or have ended."""
-        if self._end != step:
-            self._end = step
+    def announce_end(self, step: int) -> bool:
+        """Announces to the other machines that this one ends with version `step` of the weights. Returns True if all
+        have reached that version, or have ended."""
+        if self._end_version != step:
+            self._end_version = step
             self.hub.keep(step, ShareReport(step, ()))
-        return all(reached >= step or machine in self._finished for machine, reached in self._at.items())
+        return all(reached >= step or machine in self._finished for machine, reached in self._newest_step.items())
 
-    def committed(self, step: int) -> None:
-        """Notes that a step is committed here, for which all machines have sent their sums: so all have committed the
-        step before. Forgets the messages that were kept for earlier steps, and the sums received up to this one.
+    def on_commit(self, step: int) -> None:
+        """Forgets the messages that were kept for earlier steps, and the sums received up to `step`, which is committed
+        here. All machines have sent their sums for it, so they have committed the step before.
 
         Compares the checksums of the weights that the machines have reported for the beginning of this step. Raises
         RunError if they differ.
@@ -144,45 +156,48 @@ class OtherMachines:
         self.hub.forget(step)
         self._sums.drop_steps_before(step + 1)
 
-    def receive(self, scheduler: StepScheduler) -> Iterator[tuple[list[Action], tuple[int, Saves] | None]]:
-        """Receives the messages of other machines' coordinators. Yields for each the actions that the scheduler takes,
-        and a second value. This is None, or if the first machine has decided what all save of a version, that version
-        and the decision."""
+    def receive(self, scheduler: StepScheduler) -> Iterator[tuple[Peer, ShareReport | BucketSums]]:
+        """Receives the messages of other machines' coordinators about the step that `scheduler` has in progress, and
+        the next one. Yields each with its sender, when the sums or buffers that came with it are stored. Messages that
+        can't be used are dropped."""
         for peer, message, frames in self.hub.receive():
-            if (
-                peer.role != MACHINE
-                or peer.index not in self._is_other
-                or peer.incarnation != self._generation
-                or not isinstance(message, ShareReport | BucketSums)
-            ):
+            if not self._is_from_machine(peer) or not isinstance(message, ShareReport | BucketSums):
                 self.hub.drops.add(f"{type(message).__name__} of {peer} in generation {peer.incarnation}")
                 continue
             if not scheduler.step <= message.step <= scheduler.step + 1:  # committed, or too far ahead to be true
                 continue
-            self._at[peer.index] = max(self._at[peer.index], message.step)
+            self._newest_step[peer.index] = max(self._newest_step[peer.index], message.step)
             try:
-                if isinstance(message, BucketSums):
-                    self._sums.store(peer.index, message, frames)
-                    crash_point("coordinator.sums_heard")
-                    yield scheduler.on_partial_sum(peer.index, message.step, message.bucket), None
-                    continue
-                if frames:
-                    self._sums.store_buffers(peer.index, message.step, frames)
+                self._store(peer.index, message, frames)
             except ProtocolError as error:
                 self.hub.drops.add(f"{peer}: {error}")
                 continue
-            crash_point("coordinator.report_heard")
-            self._note_state(peer.index, message)
-            decided = (message.step + 1, message.saves) if peer.index == 0 else None
-            yield scheduler.on_share_report(peer.index, message), decided
+            if isinstance(message, BucketSums):
+                crash_point("coordinator.sums_heard")
+            else:
+                crash_point("coordinator.report_heard")
+                self._add_state_sum(peer.index, message)
+            yield peer, message
 
-    def _note_state(self, machine: int, report: ShareReport) -> None:
-        """Notes the checksum of the weights in another machine's report, or this machine's, to be compared. Reports of
-        versions that were not saved have none."""
+    def _is_from_machine(self, peer: Peer) -> bool:
+        """Returns True if a sender is another machine's coordinator of this generation."""
+        return peer.role == MACHINE and peer.index in self._machines and peer.incarnation == self._generation
+
+    def _store(self, machine: int, message: ShareReport | BucketSums, frames: Sequence[memoryview]) -> None:
+        """Stores the sums or buffers that another machine has sent with a message. Raises ProtocolError if they don't
+        fit the plan."""
+        if isinstance(message, BucketSums):
+            self._sums.store(machine, message, frames)
+        elif frames:
+            self._sums.store_buffers(machine, message.step, frames)
+
+    def _add_state_sum(self, machine: int, report: ShareReport) -> None:
+        """Keeps the checksum of the weights in a machine's report, to be compared with those of the other machines.
+        Reports of versions that were not saved have none."""
         if report.state is not None:
             self._states.setdefault(report.state, set()).add(machine)
 
-    def _keep(self, step: int, message: ShareReport | BucketSums, frames: Sequence[memoryview]) -> None:
+    def _send(self, step: int, message: ShareReport | BucketSums, frames: Sequence[memoryview]) -> None:
         """Sends the other machines a message about a step, and keeps it to be sent again after a lost connection."""
         self.sent_nbytes += sum(frame.nbytes for frame in frames)
         self.hub.keep(step, message, frames)

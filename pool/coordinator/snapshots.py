@@ -60,13 +60,13 @@ class Snapshots:
         """
         index = 1 - (self._newest if self._held is None else self._held)
         tensors = {WEIGHTS: tensor_bytes(state.weights), OPTIMIZER: tensor_bytes(state.optimizer_tensors)}
-        changed = {kind: self._changes.since(index, entries) for kind, entries in tensors.items()}
+        changed = {kind: self._changes.changed_since(index, entries) for kind, entries in tensors.items()}
         tensors[AVERAGE] = tensor_bytes(state.average)  # copied whole: any row of an average may have changed
         try:
             written = self._writers[index].write(state, tensors, changed)
         except CheckpointError as error:
             raise CheckpointError(f"optimizer.name: {value_at(state.config, 'optimizer.name')}: {error}") from None
-        self._changes.copied(index)
+        self._changes.mark_copied(index)
         self._newest = index
         self.summed = StateSum(state.step, self._writers[index].tensors_sum)
         return self._checkpoint(written, self._areas[index], state)

@@ -19,7 +19,7 @@ from pool.coordinator.models import Models
 from pool.coordinator.scheduler.actions import Commit, ReduceRates, SaveValidation
 from pool.coordinator.snapshots import Snapshots
 from pool.errors import CheckpointError
-from pool.metrics.medians import named
+from pool.metrics.medians import format_members
 from pool.process.start import CoordinatorStart
 from pool.run_folder.strict_json import value_at
 from pool.shm.memory import Memory
@@ -74,7 +74,7 @@ class State:
         """The learning rate of the next step for each member."""
         return self._models.learning_rates
 
-    def begin(self) -> Validations:
+    def load(self) -> Validations:
         """Makes the weights, or loads them from a snapshot or a checkpoint, and publishes them to the workers.
 
         Returns the results of earlier validations that the next ones can be compared with. Raises CheckpointError.
@@ -82,7 +82,7 @@ class State:
         start, models = self._start, self._models
         restored = None
         if start.snapshot is not None:
-            restored = self._snapshots.load(start.snapshot, self.checkpoint())
+            restored = self._snapshots.load(start.snapshot, self.as_checkpoint())
         elif start.checkpoint is not None:
             restored = store.load_checkpoint(start.checkpoint)
         if restored is not None:
@@ -93,25 +93,25 @@ class State:
                     member.optimizers.move_schedule_to(start.step)
                 elif other_length:
                     member.optimizers.follow_length(start.step)
-            self._override(start.step)
+            self._apply_overrides(start.step)
             self._unused = tuple(member.unused for member in restored.members) or self._unused
             self._plateaus = (*restored.optimizer.plateaus, *self._plateaus)[: len(models.members)]
         else:
-            models.initialize(None if start.start_from is None else self._start_weights(start.start_from))
-        models.begin(start.step)
+            models.initialize(None if start.start_from is None else self._load_start_weights(start.start_from))
+        models.start(start.step)
         if restored is None and start.start_from is not None:
-            self._snapshots.take(self.checkpoint())  # from here on the other run's checkpoint may be deleted
+            self._snapshots.take(self.as_checkpoint())  # from here on the other run's checkpoint may be deleted
         models.publish(start.step)
-        return NONE if restored is None else self._validations(restored)
+        return NONE if restored is None else self._comparable_validations(restored)
 
-    def committed(self, action: Commit) -> None:
+    def on_commit(self, action: Commit) -> None:
         """Moves the state on after a step: the position in the data stream, the counts of unused batches, and settings
         that the user has changed for the next step."""
-        self._override(action.step + 1)
+        self._apply_overrides(action.step + 1)
         self._cursor = action.next_cursor
         self._unused = action.unused
 
-    def validated(self, action: SaveValidation) -> None:
+    def on_validation(self, action: SaveValidation) -> None:
         """Keeps the new state of the rules that lower learning rates (`schedule.plateau`), after a validation."""
         self._plateaus = action.plateaus
 
@@ -127,10 +127,10 @@ class State:
                 rates = f"from {before:g} to {optimizers.learning_rate:g}"
                 reduced[f"{rule.goal.metric} gets no better: the learning rate is reduced {rates}"].append(m)
         for what, members in reduced.items():
-            who = f"{named(members)}, " if len(self._models.members) > 1 else ""
+            who = f"{format_members(members)}, " if len(self._models.members) > 1 else ""
             self._notify(f"{who}step {action.step}: {what} (schedule.plateau)")
 
-    def checkpoint(self) -> store.Checkpoint:
+    def as_checkpoint(self) -> store.Checkpoint:
         """Returns the whole state of the run. To be called between two steps only, because its tensors are the live
         ones, which the next step changes."""
         tensors, plain = self._models.optimizer_state()
@@ -145,8 +145,8 @@ class State:
             weights=self._models.weights(),
             tied={name: first for member in self._models.members for name, first in member.tied.items()},
             transient=[name for member in self._models.members for name in member.transient],
-            average=self._models.averages(),
-            averaged=self._models.averaged,
+            average=self._models.named_averages(),
+            averaged=self._models.num_averaged,
             optimizer=OptimizerNumbers.of(plain, self._plateaus),
             members=tuple(
                 MemberState(member.frozen_at, unused)
@@ -156,13 +156,13 @@ class State:
             divided=self._models.divided_state(),
         )
 
-    def _start_weights(self, checkpoint: Path) -> Mapping[str, torch.Tensor]:
+    def _load_start_weights(self, checkpoint: Path) -> Mapping[str, torch.Tensor]:
         """Loads the weights that a new run begins with from another run's checkpoint, as `train.start_weights` says:
         its newest ones or their average."""
         averaged = self._start.config.train.start_weights == "averaged"
         return store.load_weights(checkpoint, averaged=averaged).tensors
 
-    def _validations(self, restored: store.Checkpoint) -> Validations:
+    def _comparable_validations(self, restored: store.Checkpoint) -> Validations:
         """Returns the results of earlier validations in a restored state. Returns NONE if the validation data or
         settings have changed since, so that new results can't be compared with them.
 
@@ -185,9 +185,9 @@ class State:
         self._notify(f"validations measure something else now than before: the best checkpoint is chosen anew{former}")
         return NONE
 
-    def _override(self, step: int) -> None:
+    def _apply_overrides(self, step: int) -> None:
         """Applies the settings that the user has changed for step `step` when the run was resumed. Settings of other
         steps are left alone."""
         for override in self._start.overrides:
             if override.step == step:
-                self._models.override(override)
+                self._models.apply_override(override)

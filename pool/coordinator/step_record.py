@@ -45,45 +45,45 @@ class StepRecord:
         self._traffic = traffic
         self._open: tuple[Commit, tuple[float, ...]] | None = None  # a commit that `settle` has to record
 
-    def committed(self, action: Commit, learning_rates: tuple[float, ...]) -> None:
+    def on_commit(self, action: Commit, learning_rates: tuple[float, ...]) -> None:
         """Takes a commit, which `settle` records later. `learning_rates`: those that the step was made with, one for
         each member (network of an ensemble)."""
-        self.checkpoints.superseded()
+        self.checkpoints.on_next_version()
         self._open = action, learning_rates
 
-    def settle(self) -> None:
+    def finish_commit(self) -> None:
         """Records the last commit in the metrics, and in a snapshot or checkpoint if one is due. Does nothing if that
         has been done."""
         if self._open is None:
             return
         (commit, learning_rates), self._open = self._open, None
         crash_point("coordinator.before_record")
-        self._metrics.committed(commit, learning_rates, self._traffic())
-        self._first_steps.committed(commit.step + 1)  # before the snapshot: a successor repeats the step and writes it
+        self._metrics.add_step(commit, learning_rates, self._traffic())
+        self._first_steps.on_commit(commit.step + 1)  # before the snapshot: a successor repeats the step and writes it
         with self._trace.span("snapshot, if due", step=commit.step):
-            self.checkpoints.committed(commit.step + 1, validated_next=commit.is_validated_next)
+            self.checkpoints.on_commit(commit.step + 1, validated_next=commit.is_validated_next)
         if commit.step == self._first_step:  # all lasting memory is allocated now, that of optimizer state too
             _native.return_free_memory()  # that of weights as loaded or drawn, and of parts of optimizer state
 
-    def note(self, action: Action) -> None:
+    def write_history(self, action: Action) -> None:
         """Writes an action that was carried out to the history file, if there is one."""
         if self._history is not None:
-            self._history.note(action)
+            self._history.add_action(action)
 
-    def collect(self, action: CollectArrays) -> None:
+    def collect_arrays(self, action: CollectArrays) -> None:
         """Copies the arrays that a worker has left for a validation batch."""
-        self._collected.take(action)
+        self._collected.collect(action)
 
-    def measured(self, action: FinishValidation) -> list[Validation]:
+    def finish_validation(self, action: FinishValidation) -> list[Validation]:
         """Makes and records the validation of each member. Raises as `ValidationArrays.values`."""
-        metrics = self._collected.values()
-        self._metrics.validated(action.version, action.losses, metrics)
+        metrics = self._collected.compute_metrics()
+        self._metrics.add_validation(action.version, action.losses, metrics)
         return [
             Validation(action.version, loss, {metric.name: metric.values[m] for metric in metrics})
             for m, loss in enumerate(action.losses)
         ]
 
-    def validated(self, action: SaveValidation) -> None:
+    def on_validation(self, action: SaveValidation) -> None:
         """Saves the validated version of the weights if that is due, now that the state holds the validation's
         results."""
-        self.checkpoints.validated(action.validations)
+        self.checkpoints.on_validation(action.validations)

@@ -13,14 +13,14 @@ from pool.checkpoint.compare_tensors import first_difference
 from pool.checkpoint.store import tensor_specs
 from pool.config.tree import Config
 from pool.coordinator.scheduler.actions import CopyBuffers
-from pool.coordinator.update.bucket_steps import choose_bucket_steps
+from pool.coordinator.update.bucket_steps import create_bucket_steps
 from pool.coordinator.update.stopwatch import Stopwatch
 from pool.coordinator.update.weight_average import WeightAverage
 from pool.ensemble.bindings import Bindings
 from pool.ensemble.member import Member
 from pool.errors import CheckpointError
 from pool.exchange.interface import CoordinatorExchange
-from pool.exchange.plan import Plan
+from pool.exchange.plan import Bucket, Plan
 from pool.exchange.tensors import (
     all_tensors,
     find_tied_names,
@@ -63,26 +63,31 @@ class TrainedMember:
         self._exchange = exchange
         self._parameters = _trained_parameters(self._model)
         self._buffers = _untrained_tensors(self._model)
-        elsewhere = {
-            (bucket, index): weights
-            for bucket in plan.buckets
-            for index in bucket.parameters
-            if (weights := exchange.shard(bucket, index).weights(0)).device != self._parameters[index].device
-        }
+        elsewhere = self._weights_on_other_devices(plan)
         self.optimizers = BucketOptimizers(plan, self._parameters, config.optimizer, config.run_schedule, elsewhere)
-        self.steps = choose_bucket_steps(config, plan, self.optimizers, exchange, stopwatch)
+        self.steps = create_bucket_steps(config, plan, self.optimizers, exchange, stopwatch)
         self.average: WeightAverage | None = None
         if config.train.average.kind is not None:
             names = [prefix + name for name, _ in all_tensors(self._model)]
-            place, parameters = exchange.average(), len(self._parameters)
-            self.average = WeightAverage(config.train.average, names, place, parameters)
-        self._buffers_taken = False
+            self.average = WeightAverage(config.train.average, names, exchange.average(), len(self._parameters))
+        self._has_new_buffers = False  # the next version's buffers were copied from a worker
         self.frozen_at: int | None = None  # the step before which it was frozen
 
+    def _weights_on_other_devices(self, plan: Plan) -> dict[tuple[Bucket, int], torch.Tensor]:
+        """Returns the memory of each bucket's part of a parameter that is stepped on another device than the model's,
+        by bucket and parameter index."""
+        elsewhere = {}
+        for bucket in plan.buckets:
+            for index in bucket.parameters:
+                weights = self._exchange.shard(bucket, index).weights(0)
+                if weights.device != self._parameters[index].device:
+                    elsewhere[bucket, index] = weights
+        return elsewhere
+
     @property
-    def named(self) -> dict[str, torch.Tensor]:
+    def named_tensors(self) -> dict[str, torch.Tensor]:
         """The model's parameters and buffers by name. The next step changes them."""
-        return self._named(self._model)
+        return self._name_tensors(self._model)
 
     def initialize(self, start: Mapping[str, torch.Tensor] | None = None) -> None:
         """Draws the initial weights by the task's `initialize`, or copies them from `start`, the weights of another
@@ -92,14 +97,13 @@ class TrainedMember:
             self._generators.restore()  # random generators, so that the task's draws don't depend on other members
         assert self._made is not None
         with torch.no_grad():
-            bindings = Bindings(self._made, weights_change=True)
-            buffers, weights = (
-                [each.detach() for each in of(self._made)] for of in (_untrained_tensors, _trained_parameters)
-            )
-            self._task.initialize(self._made)
-            _settle(bindings, buffers, weights, self._task.initialize)
+            bindings = Bindings(self._initial_model, weights_change=True)
+            buffers = [buffer.detach() for buffer in _untrained_tensors(self._initial_model)]
+            weights = [parameter.detach() for parameter in _trained_parameters(self._initial_model)]
+            self._task.initialize(self._initial_model)
+            _undo_replacements(bindings, buffers, weights, self._task.initialize)
             if start is not None:
-                self._take(start)
+                self._load_weights(start)
 
     def restore(
         self,
@@ -114,36 +118,35 @@ class TrainedMember:
         were averaged, and their average by name. Raises CheckpointError if they don't fit.
         """
         with torch.no_grad():
-            self._take(weights)
+            self._load_weights(weights)
         if self.average is not None:
             self.average.restore(*average)
         self.optimizers.load_state(*optimizer)
         self.frozen_at = frozen_at
 
-    def begin(self, step: int) -> None:
+    def start(self, step: int) -> None:
         """Copies the model's weights into the half of memory for version `step`, and lets the model use that memory
         from now on."""
-        assert self._made is not None
-        for place, tensor in zip(
-            self._in(step), [*_trained_parameters(self._made), *_untrained_tensors(self._made)], strict=True
-        ):
-            place.copy_(tensor.detach())
-        self._made = None
+        assert self._initial_model is not None
+        initial = [*_trained_parameters(self._initial_model), *_untrained_tensors(self._initial_model)]
+        for memory, tensor in zip(self._memory_of(step), initial, strict=True):
+            memory.copy_(tensor.detach())
+        self._initial_model = None
         held = find_attributes(self._task, self._model)
         move_to_device(held, self._parameters[0].device)
         self._bindings = Bindings(self._model, held, weights_change=True)
         for part in self.steps.parts:
-            part.forget()
-        self._point_to(step)
+            part.mark_overwritten()
+        self._bind_memory(step)
         if self.frozen_at is not None:
             self._copy_version(step)
 
-    def take_buffers(self, action: CopyBuffers) -> None:
+    def copy_buffers(self, action: CopyBuffers) -> None:
         """Copies the model's buffers to version step + 1 from where the worker of the step's first batch has left them.
         If the action names no source, version step + 1 will have the buffers of version `step`."""
-        self._buffers_taken = action.source is not None
+        self._has_new_buffers = action.source is not None
         if action.source is not None:
-            self._copy_buffers(self._exchange.contribution_buffers(action.source), action.step + 1)
+            self._write_buffers(self._exchange.contribution_buffers(action.source), action.step + 1)
 
     def freeze(self, step: int) -> None:
         """Ends the member's training. Both halves of the weights' memory hold version `step` from now on."""
@@ -152,19 +155,19 @@ class TrainedMember:
 
     def _copy_version(self, step: int) -> None:
         """Copies version `step` of the weights into the memory of the next one."""
-        for place, tensor in zip(self._in(step + 1), self._in(step), strict=True):
-            place.copy_(tensor)
+        for new, old in zip(self._memory_of(step + 1), self._memory_of(step), strict=True):
+            new.copy_(old)
 
-    def complete(self, step: int) -> None:
+    def complete_version(self, step: int) -> None:
         """Writes what is still missing of version step + 1: the buffers, and the buckets that are stepped all at once.
         What the task does after a step is left to `commit`. Does nothing for a frozen member."""
         if self.frozen_at is not None:
             return
-        if not self._buffers_taken:
-            self._copy_buffers(self._exchange.buffers(step), step + 1)
-        self._buffers_taken = False
-        if self.steps.whole is not None:
-            self.steps.whole.step(step)
+        if not self._has_new_buffers:
+            self._write_buffers(self._exchange.buffers(step), step + 1)
+        self._has_new_buffers = False
+        if self.steps.global_norm_step is not None:
+            self.steps.global_norm_step.step(step)
         self._exchange.gather_version()
 
     def commit(self, step: int) -> None:
@@ -172,51 +175,51 @@ class TrainedMember:
         Does nothing for a frozen member."""
         if self.frozen_at is not None:
             return
-        self._point_to(step + 1)
-        self._after_step(step + 1)
+        self._bind_memory(step + 1)
+        self._run_after_step(step + 1)
         self.optimizers.end_step(step)
 
-    def ahead(self, version: int) -> None:
+    def copy_early(self, version: int) -> None:
         """Copies to the next version of the weights what can be copied before its gradients are there, while the
         workers compute with `version`. Does nothing for a frozen member."""
         if self.frozen_at is None:
             for part in self.steps.parts:
-                part.ahead(version)
+                part.copy_early(version)
 
-    def take_average(self, version: int) -> None:
+    def update_average(self, version: int) -> None:
         """Adds a complete version of the weights to the running average, if there is one and the member is not
         frozen."""
         if self.average is not None and self.frozen_at is None:
-            self.average.completed(version, self._in(version))
+            self.average.add_version(version, self._memory_of(version))
 
-    def show_average(self, version: int) -> None:
+    def prepare_average(self, version: int) -> None:
         """Prepares the running average of the weights to be validated together with `version`."""
         if self.average is not None:
-            self.average.show(self._in(version))
+            self.average.fill_if_empty(self._memory_of(version))
 
     @property
     def _tensors(self) -> list[torch.Tensor]:
         return [*self._parameters, *self._buffers]
 
-    def _in(self, version: int) -> list[torch.Tensor]:
+    def _memory_of(self, version: int) -> list[torch.Tensor]:
         """Returns the memory of a version's parameters and buffers, in the order of `_tensors`."""
         return [*self._exchange.weights(version), *self._exchange.buffers(version)]
 
-    def _named(self, model: nn.Module) -> dict[str, torch.Tensor]:
+    def _name_tensors(self, model: nn.Module) -> dict[str, torch.Tensor]:
         tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
         return {self._prefix + name: tensor for name, tensor in tensors.items()}
 
-    def _take(self, weights: Mapping[str, torch.Tensor]) -> None:
+    def _load_weights(self, weights: Mapping[str, torch.Tensor]) -> None:
         """Copies weights by name into the model that was made. Raises CheckpointError if names, shapes or dtypes
         differ."""
-        assert self._made is not None
-        tensors = self._named(self._made)
+        assert self._initial_model is not None
+        tensors = self._name_tensors(self._initial_model)
         if difference := first_difference(tensor_specs(weights), tensor_specs(tensors)):
             raise CheckpointError(f"weights are not the model's: {difference}")
         for name, tensor in tensors.items():
             tensor.copy_(weights[name])
 
-    def _after_step(self, version: int) -> None:
+    def _run_after_step(self, version: int) -> None:
         """Lets the task change the weights of a version (`Task.after_step`). Every row of a parameter that the task
         writes counts as changed. Raises PluginError if the task has changed the model in a way that the run can't carry
         on."""
@@ -227,22 +230,22 @@ class TrainedMember:
         seed_for_purpose(self._seed, f"step {version}", torch.device("cpu"))  # seeding a device would wait for it
         with torch.no_grad():
             after_step(self._model)
-        _settle(self._bindings, self._exchange.buffers(version), self._exchange.weights(version), after_step)
+        _undo_replacements(self._bindings, self._exchange.buffers(version), self._exchange.weights(version), after_step)
         for part in self.steps.parts:
-            if self._parameters[part.index]._version != changes[part.index]:
-                part.forget()
+            if self._parameters[part.index]._version != counts[part.index]:
+                part.mark_overwritten()
 
-    def _copy_buffers(self, source: Iterable[torch.Tensor], version: int) -> None:
-        for place, tensor in zip(self._exchange.buffers(version), source, strict=True):
-            place.copy_(tensor)
+    def _write_buffers(self, source: Iterable[torch.Tensor], version: int) -> None:
+        for buffer, new in zip(self._exchange.buffers(version), source, strict=True):
+            buffer.copy_(new)
 
-    def _point_to(self, version: int) -> None:
+    def _bind_memory(self, version: int) -> None:
         """Lets the model's tensors use the memory in which a version of the weights lies."""
-        for place, tensor in zip(self._in(version), self._tensors, strict=True):
-            tensor.data = place
+        for memory, tensor in zip(self._memory_of(version), self._tensors, strict=True):
+            tensor.data = memory
 
 
-def _settle(
+def _undo_replacements(
     bindings: Bindings, buffers: Sequence[torch.Tensor], weights: Sequence[torch.Tensor], method: Callable[..., object]
 ) -> None:
     """Undoes the replacement of tensors by a method of the task: writes a new tensor's numbers into the memory of the
@@ -252,7 +255,7 @@ def _settle(
         raise PluginError(f"{method.__name__} {problem} ({definition_location(method)})")
 
 
-def _where_it_is_stepped(member: Member, exchange: CoordinatorExchange) -> nn.Module:
+def _create_stepped_model(member: Member, exchange: CoordinatorExchange) -> nn.Module:
     """Returns the model whose weights the optimizer steps: the member's own in host memory, or a second one whose
     tensors lie on the device of the exchange."""
     weights = [*exchange.weights(0), *exchange.buffers(0)]

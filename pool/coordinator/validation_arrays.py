@@ -12,7 +12,7 @@ import numpy.typing as npt
 from pool.coordinator.scheduler.actions import CollectArrays
 from pool.metrics.layout import AVERAGE, LOSS, Measured
 from pool.metrics.metric import Metric
-from pool.metrics.numbers import numbers_of
+from pool.metrics.numbers import compute_metrics
 from pool.metrics.validation_pass import ValidationPass
 from pool.protocol.messages import MetricValue
 from pool.shm.memory import Slot
@@ -35,35 +35,35 @@ class ValidationArrays:
         of the arrays. `place`: returns the memory in which a worker, by index, has left the arrays of a batch."""
         self._metrics = metrics
         self._measured = measured
-        self._place = place
+        self._worker_memory = place
         self._validation = validation
-        self._arrays = self._memory()
-        self._of_averages = self._memory() if measured.averages else []
+        self._arrays = self._allocate()
+        self._average_arrays = self._allocate() if measured.averages else []
         members = len(metrics) if measured.averages else 0
-        self._losses = np.empty((members, validation.batches))  # with the averaged weights
+        self._average_losses = np.empty((members, validation.batches))  # with the averaged weights
 
-    def take(self, action: CollectArrays) -> None:
+    def collect(self, action: CollectArrays) -> None:
         """Copies the arrays of a validation batch from the memory of the worker that has computed it."""
-        place, members = self._place(action.worker, action.batch), len(self._metrics)
+        place, members = self._worker_memory(action.worker, action.batch), len(self._metrics)
         samples = self._validation.size(action.batch)
         self._copy(action.batch, self._measured.of_members(place, members, samples), self._arrays)
         if self._measured.averages:
-            self._losses[:, action.batch], of_averages = self._measured.of_averages(place, members, samples)
-            self._copy(action.batch, of_averages, self._of_averages)
+            self._average_losses[:, action.batch], of_averages = self._measured.of_averages(place, members, samples)
+            self._copy(action.batch, of_averages, self._average_arrays)
 
-    def values(self) -> tuple[MetricValue, ...]:
+    def compute_metrics(self) -> tuple[MetricValue, ...]:
         """Computes all metrics of a validation, one value for each member: with the weights, then with the averaged
         weights if the run has them. To be called when all batches are taken.
 
         Raises PluginError if a metric returns no number, and whatever the metrics' code raises.
         """
-        numbers = self._numbers(self._arrays)
+        numbers = self._compute(self._arrays)
         if self._measured.averages:
-            numbers[AVERAGE + LOSS] = tuple(map(self._validation.mean, self._losses.tolist()))
-            numbers |= {AVERAGE + name: values for name, values in self._numbers(self._of_averages).items()}
+            numbers[AVERAGE + LOSS] = tuple(map(self._validation.mean, self._average_losses.tolist()))
+            numbers |= {AVERAGE + name: values for name, values in self._compute(self._average_arrays).items()}
         return tuple(MetricValue(name, values) for name, values in numbers.items())
 
-    def _memory(self) -> list[Arrays]:
+    def _allocate(self) -> list[Arrays]:
         """Allocates each member's arrays, as large as a whole validation needs them."""
         return [self._measured.all_arrays(self._validation.samples if own else 0) for own in self._metrics]
 
@@ -74,8 +74,8 @@ class ValidationArrays:
             for name, array in collected.items():
                 own[name][begin : begin + len(array)] = array
 
-    def _numbers(self, collected: Sequence[Arrays]) -> dict[str, tuple[float, ...]]:
+    def _compute(self, collected: Sequence[Arrays]) -> dict[str, tuple[float, ...]]:
         """Computes the metrics that the arrays hold the numbers for: by name, one value for each member (network of an
         ensemble)."""
-        numbers = [numbers_of(metrics, own) for metrics, own in zip(self._metrics, collected, strict=True)]
+        numbers = [compute_metrics(metrics, own) for metrics, own in zip(self._metrics, collected, strict=True)]
         return {name: tuple(own[name] for own in numbers) for name in numbers[0]}

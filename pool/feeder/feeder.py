@@ -31,7 +31,7 @@ from pool.protocol.messages import (
     Hello,
     Purpose,
     Roster,
-    SkippedData,
+    SkippedDataReport,
     StreamOrders,
     UntrainedFeatures,
 )
@@ -75,7 +75,7 @@ class RingFeeder:
             crash_point("feeder.slot_given")
 
     def collect_finished(
-        self, on_left_out: Callable[[SkippedData], object], on_batch: Callable[[Purpose, Filled], object]
+        self, on_left_out: Callable[[SkippedDataReport], object], on_batch: Callable[[Purpose, Filled], object]
     ) -> bool:
         """Notes the batches that the stream has finished, and returns True if there are any.
 
@@ -92,7 +92,7 @@ class RingFeeder:
         finally:
             for chunk, kinds in groupby(self.stream.skipped(), lambda kind: kind.chunk):
                 printable = (replace(kind, file=show_real_paths(kind.file)) for kind in kinds)
-                report = SkippedData(self._purpose, -1 if chunk is None else chunk, tuple(printable))
+                report = SkippedDataReport(self._purpose, -1 if chunk is None else chunk, tuple(printable))
                 self._log_left_out(report.kinds)
                 on_left_out(report)
         return has_new

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from loader.stream.schema import SparseBatch
 
 _SMALL_SHARE = 0.01  # of a field's uses: a smaller share is not worth a message
-_MOST_OF_32_BITS = int(np.iinfo(np.uint32).max)
+_MAX_UINT32 = int(np.iinfo(np.uint32).max)
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class FeatureUses:
         for name, view in batch.sparse.items():
             if not view.touched.size:
                 continue
-            counts = self._with_room(name, int(view.touched[-1]) + 1, view.features.size)
+            counts = self._enlarged_counts(name, int(view.touched[-1]) + 1, view.features.size)
             counts[view.touched] += np.diff(view.touched_offsets)
 
     def of_fields(self) -> dict[str, FieldUses]:
@@ -78,7 +78,7 @@ class FeatureUses:
             for field, features in used.items()
         }
 
-    def _with_room(self, name: str, features: int, uses: int) -> npt.NDArray[Any]:
+    def _enlarged_counts(self, name: str, features: int, uses: int) -> npt.NDArray[Any]:
         """Returns the counts of a field, enlarged to at least `features` entries. They become 64 bits wide once the
         field's total, with `uses` more, does not fit 32 bits."""
         counts = self._counts.get(name, np.zeros(0, np.uint32))
@@ -87,7 +87,7 @@ class FeatureUses:
             longer = np.zeros(max(features, 2 * len(counts)), counts.dtype)
             longer[: len(counts)] = counts
             counts = longer
-        if self._totals[name] > _MOST_OF_32_BITS:
+        if self._totals[name] > _MAX_UINT32:
             counts = counts.astype(np.int64, copy=False)
         self._counts[name] = counts
         return counts

@@ -47,7 +47,7 @@ class Measured:
     @property
     def nbytes(self) -> int:
         """The bytes of one batch's arrays for one member, rounded up to whole pages; 0 if there are no arrays."""
-        return _pages(sum(_aligned(column.nbytes(self.batch_size)) for _, column in self.columns))
+        return _round_up_to_page(sum(_round_up_to_line(column.nbytes(self.batch_size)) for _, column in self.columns))
 
     def arrays(self, place: npt.NDArray[np.uint8], samples: int | None = None) -> dict[str, npt.NDArray[Any]]:
         """Returns views of one batch's arrays in `place`, by name, each [batch_size] or [batch_size, width]. `place`
@@ -57,7 +57,7 @@ class Measured:
             size = column.nbytes(self.batch_size)
             whole = place[begin : begin + size].view(column.dtype).reshape(column.shape(self.batch_size))
             arrays[name] = whole[:samples]
-            begin += _aligned(size)
+            begin += _round_up_to_line(size)
         return arrays
 
     def of_members(
@@ -73,7 +73,7 @@ class Measured:
         """Returns views of the losses [members] and of each member's arrays, both computed with the averaged weights.
         In `place` they follow the arrays of `of_members`, the losses first."""
         behind = place[members * self.nbytes :]
-        losses, arrays = behind[: 8 * members].view(np.float64), behind[_pages(8 * members) :]
+        losses, arrays = behind[: 8 * members].view(np.float64), behind[_round_up_to_page(8 * members) :]
         return losses, self.of_members(arrays, members, samples)
 
     @property
@@ -84,7 +84,7 @@ class Measured:
     def collected_nbytes(self, members: int) -> int:
         """Returns the bytes that are collected of one batch: those of `of_members` and, with averaged weights, of
         `of_averages`."""
-        return members * self.nbytes + (_pages(8 * members) + members * self.nbytes if self.averages else 0)
+        return members * self.nbytes + (_round_up_to_page(8 * members) + members * self.nbytes if self.averages else 0)
 
     def all_arrays(self, samples: int) -> dict[str, npt.NDArray[Any]]:
         """Allocates the arrays by name, uninitialised, for so many samples."""
@@ -101,7 +101,7 @@ class Measured:
         return known[name]
 
 
-def measured(metrics: Mapping[str, Metric], batch_size: int, *, averages: bool = False) -> Measured:
+def create_layout(metrics: Mapping[str, Metric], batch_size: int, *, averages: bool = False) -> Measured:
     """Checks a task's metrics and returns their layout for a batch size. With `averages` they are measured with the
     averaged weights, too. Raises ValueError for the first metric that can't be used."""
     if not isinstance(metrics, Mapping):
@@ -114,7 +114,7 @@ def measured(metrics: Mapping[str, Metric], batch_size: int, *, averages: bool =
             raise ValueError(f"{reprlib.repr(name)}: a name is of at most 32 of a-z, 0-9 and _, and not {LOSS!r}")
         if averages and name.startswith(AVERAGE):
             raise ValueError(f"{name}: with train.average.kind, what begins with {AVERAGE} is of the averaged weights")
-        if problem := _problem(metric):
+        if problem := _find_problem(metric):
             raise ValueError(f"{name}: {problem}")
         for array, column in metric.columns.items():
             if columns.setdefault(array, column) != column:
@@ -125,7 +125,7 @@ def measured(metrics: Mapping[str, Metric], batch_size: int, *, averages: bool =
     return Measured(batch_size, best, tuple(columns.items()), averages)
 
 
-def _problem(metric: Metric) -> str:
+def _find_problem(metric: Metric) -> str:
     """Returns the reason why a metric can't be used, or an empty text if it can."""
     if problem := find_interface_problem(metric, Metric, "a metric"):
         return problem
@@ -143,11 +143,11 @@ def _problem(metric: Metric) -> str:
     return ""
 
 
-def _aligned(nbytes: int) -> int:
+def _round_up_to_line(nbytes: int) -> int:
     return -(-nbytes // _ALIGNMENT) * _ALIGNMENT
 
 
-def _pages(nbytes: int) -> int:
+def _round_up_to_page(nbytes: int) -> int:
     return -(-nbytes // _PAGE) * _PAGE
 
 

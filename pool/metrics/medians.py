@@ -17,19 +17,19 @@ def median_of(values: Iterable[float]) -> float:
     return median(numbers) if numbers else math.nan
 
 
-def of_members(name: str, values: Sequence[float]) -> dict[str, float]:
+def name_member_values(name: str, values: Sequence[float]) -> dict[str, float]:
     """Returns each member's value under its name in the records of a run, `member.M.NAME`. Returns nothing if there is
     only one member."""
     return {f"member.{m}.{name}": value for m, value in enumerate(values)} if len(values) > 1 else {}
 
 
-def member_of(name: str) -> tuple[int, str] | None:
+def split_member_name(name: str) -> tuple[int, str] | None:
     """Splits a name `member.M.NAME` of a run's records into member number and name. Returns None for any other name."""
     match = _OF_A_MEMBER.fullmatch(name)
     return None if match is None else (int(match[1]), match[2])
 
 
-def of_member(record: Mapping[str, Any], member: int) -> dict[str, Any]:
+def select_member(record: Mapping[str, Any], member: int) -> dict[str, Any]:
     """Returns a record of metrics.jsonl with one member's own values, as a run of this member alone would have written
     it. A record of a run of one network stays as it is."""
     own = {name: value for name, value in record.items() if name != MEMBERS}
@@ -40,7 +40,7 @@ def of_member(record: Mapping[str, Any], member: int) -> dict[str, Any]:
     return own
 
 
-def named(members: Collection[int]) -> str:
+def format_members(members: Collection[int]) -> str:
     """Returns a text that names the members, ascending. Three or more consecutive numbers become a range, such as `4 to
     9`."""
     runs: list[list[int]] = []

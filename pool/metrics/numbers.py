@@ -11,16 +11,16 @@ from loader.plugins.error_text import PluginError, definition_location
 from pool.metrics.metric import Metric
 
 
-def numbers_of(metrics: Mapping[str, Metric], collected: Mapping[str, npt.NDArray[Any]]) -> dict[str, float]:
+def compute_metrics(metrics: Mapping[str, Metric], collected: Mapping[str, npt.NDArray[Any]]) -> dict[str, float]:
     """Returns the value of each metric by name. Metrics get read-only views of the arrays. Raises PluginError if a
     value is no number, and whatever the metrics' code raises."""
     arrays = {name: array.view() for name, array in collected.items()}
     for array in arrays.values():
         array.flags.writeable = False
-    return {name: _number(name, metric, metric.value(arrays)) for name, metric in metrics.items()}
+    return {name: _to_float(name, metric, metric.value(arrays)) for name, metric in metrics.items()}
 
 
-def _number(name: str, metric: Metric, value: object) -> float:
+def _to_float(name: str, metric: Metric, value: object) -> float:
     """Converts a metric's value to float. Raises PluginError if it is no number."""
     try:
         return float(value)  # type: ignore[arg-type]

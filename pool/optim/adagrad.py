@@ -48,9 +48,9 @@ class RowwiseAdagrad(NativeOptimizer):
         }
         super().__init__(params, defaults)
 
-    def first_state(self, old: Tensor, group: Group, *, is_table: bool) -> State:
+    def initial_state(self, old: Tensor, group: Group, *, is_table: bool) -> State:
         shape = (len(old), 1) if is_table else old.shape
         return {"sum": old.new_full(shape, group["initial_accumulator_value"])}
 
-    def one_pass(self, state: State, group: Group, *, is_table: bool) -> Pass:  # noqa: ARG002
+    def prepare_step(self, state: State, group: Group, *, is_table: bool) -> Pass:  # noqa: ARG002
         return Pass(_RULE, [state["sum"]], [group["lr"], group["eps"], group["weight_decay"]])

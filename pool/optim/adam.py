@@ -94,10 +94,10 @@ class Adam(NativeOptimizer):
         }
         super().__init__(params, defaults)
 
-    def first_state(self, old: Tensor, group: Group, *, is_table: bool) -> State:  # noqa: ARG002
+    def initial_state(self, old: Tensor, group: Group, *, is_table: bool) -> State:  # noqa: ARG002
         return {"step": torch.zeros(()), "exp_avg": torch.zeros_like(old), "exp_avg_sq": torch.zeros_like(old)}
 
-    def one_pass(self, state: State, group: Group, *, is_table: bool) -> Pass:
+    def prepare_step(self, state: State, group: Group, *, is_table: bool) -> Pass:
         state["step"] += 1
         step = float(state["step"])
         epsilon = self._epsilon(group, step, is_table=is_table)

@@ -28,14 +28,14 @@ from pool.errors import CheckpointError, RunError
 from pool.exchange.plan import Bucket, Plan
 from pool.exchange.tensors import bucket_rows
 from pool.optim.elementwise import ELEMENTWISE
-from pool.optim.factory import tuples
-from pool.optim.groups import Groups, own_rates
+from pool.optim.factory import lists_to_tuples
+from pool.optim.groups import Groups, apply_group_rates
 from pool.optim.native import NativeOptimizer
 from pool.optim.plain_state import check_entries, check_group
 from pool.optim.schedules import Parts, load_schedule, make_schedule
 from pool.run_folder.strict_json import printable
 
-_OF_CODE = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, TypeError, ValueError)
+_CODE_ERRORS = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, TypeError, ValueError)
 
 
 class BucketOptimizers:
@@ -104,9 +104,9 @@ class BucketOptimizers:
         Within the context each parameter group has its own learning rate. Afterwards state that the optimizer has
         made for rows of a table is moved into the state of the whole table.
         """
-        with own_rates(self._optimizers[bucket]):
+        with apply_group_rates(self._optimizers[bucket]):
             yield self._optimizers[bucket]
-        self._join(bucket)
+        self._join_table_state(bucket)
 
     def step(self, bucket: int) -> None:
         """Steps the parameters of a bucket. Parameters without a gradient are not changed, as in torch.
@@ -116,7 +116,7 @@ class BucketOptimizers:
         with self.stepping(bucket) as optimizer:
             try:
                 optimizer.step()
-            except _OF_CODE as error:
+            except _CODE_ERRORS as error:
                 raise RunError(f"optimizer.name: {self._name}: fails: {format_error(error)}") from error
 
     def of(self, bucket: int) -> Any:
@@ -134,9 +134,9 @@ class BucketOptimizers:
     def step_schedule(self, step: int) -> None:
         """Advances the schedules once, after step `step`. Raises RunError if the code of a schedule fails."""
         for scheduler in self.schedulers:
-            self._move(scheduler, step)
+            self._advance(scheduler, step)
 
-    def _move(self, scheduler: Any, step: int) -> None:
+    def _advance(self, scheduler: Any, step: int) -> None:
         """Advances one schedule. Raises RunError, with its key in the config, if its code fails."""
         try:
             scheduler.step()
@@ -204,12 +204,14 @@ class BucketOptimizers:
         numbers: dict[str, dict[str, Any]] = {}
         own_entries: list[dict[str, Any]] = []
         for b, (order, optimizer) in enumerate(zip(self._order, self._optimizers, strict=True)):
-            self._join(b)
+            self._join_table_state(b)
             saved = optimizer.state_dict()
-            own_entries.append(_own_entries(saved))
+            own_entries.append(_added_entries(saved))
             for i, entries in saved["state"].items():
                 if not isinstance(i, int):
-                    raise CheckpointError(no_place(self._name, f"{i!r} in its state, which is no parameter's"))
+                    raise CheckpointError(
+                        format_unsupported_state(self._name, f"{i!r} in its state, which is no parameter's")
+                    )
                 name = self._plan.parameters[order[i]].name
                 numbers[name] = {}
                 for key, value in entries.items():
@@ -246,12 +248,12 @@ class BucketOptimizers:
     def take_numbers(self, plain: Mapping[str, Any]) -> None:
         """Sets parameter groups and schedules from changed plain data, as `state` returns it. Raises
         CheckpointError."""
-        with _fitting():
+        with _raising_checkpoint_error():
             for optimizer, groups in zip(self._optimizers, plain["groups"], strict=True):
                 for group, saved in zip(optimizer.param_groups, groups, strict=True):
                     changed = {**getattr(optimizer, "added", {}), **saved}
                     check_group({key: value for key, value in group.items() if key != "params"}, changed)
-                    group.update(tuples(changed))
+                    group.update(lists_to_tuples(changed))
             self._load_schedules(plain["schedulers"])
 
     def load_state(self, tensors: Mapping[str, Tensor], plain: Mapping[str, Any]) -> None:
@@ -267,9 +269,9 @@ class BucketOptimizers:
                 "set pool.first_bucket_mb, pool.bucket_mb and optimizer.name as they were (in checkpoints from before "
                 "tables were cut in rows: a pool.bucket_mb larger than the table)"
             )
-        with _fitting():
+        with _raising_checkpoint_error():
             self._check_names(tensors, plain["numbers"])
-            tensors = {name: self._where_it_lies(name, tensor) for name, tensor in tensors.items()}
+            tensors = {name: self._move_to_device(name, tensor) for name, tensor in tensors.items()}
             all_groups = [each.param_groups for each in self._optimizers] if own_numbers else plain["groups"]
             all_entries = plain.get("entries") or [{}] * len(self._optimizers)
             of_buckets = zip(self._plan.buckets, self._order, self._optimizers, all_groups, all_entries, strict=True)
@@ -282,9 +284,10 @@ class BucketOptimizers:
                 fresh = optimizer.state_dict()
                 own_groups = fresh["param_groups"]
                 if entries:
-                    check_entries(_own_entries(fresh), entries)
+                    check_entries(_added_entries(fresh), entries)
                 groups = [
-                    {**tuples(group), "params": own["params"]} for group, own in zip(groups, own_groups, strict=True)
+                    {**lists_to_tuples(group), "params": own["params"]}
+                    for group, own in zip(groups, own_groups, strict=True)
                 ]
                 optimizer.load_state_dict({**entries, "state": state, "param_groups": groups})
                 for group, own in zip(optimizer.param_groups, own_groups, strict=True):
@@ -340,12 +343,12 @@ class BucketOptimizers:
         """Returns whether a bucket is some rows of a table that lies on several devices."""
         return bucket.rows is not None and len(self._devices[self._plan.parameters[bucket.parameters[0]].name]) > 1
 
-    def _where_it_lies(self, name: str, saved: Tensor) -> Tensor:
+    def _move_to_device(self, name: str, saved: Tensor) -> Tensor:
         """Moves a saved tensor to the device of its parameter, unless the parameter lies on several devices."""
         devices = self._devices[name.rpartition("/")[0]]
         return saved.to(next(iter(devices))) if saved.dim() and len(devices) == 1 else saved
 
-    def _join(self, b: int) -> None:
+    def _join_table_state(self, b: int) -> None:
         """Moves state that an optimizer has made for some rows of a table into the tensor for the whole table."""
         bucket = self._plan.buckets[b]
         if bucket.rows is None or self._is_divided(bucket):
@@ -364,13 +367,13 @@ class BucketOptimizers:
                 self._optimizers[b].state[parameter][key] = place.copy_(value)
 
 
-def _own_entries(state_dict: Mapping[str, Any]) -> dict[str, Any]:
+def _added_entries(state_dict: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the entries of an optimizer's state_dict besides `state` and `param_groups`, which its class has
     added."""
     return {key: value for key, value in state_dict.items() if key not in ("state", "param_groups")}
 
 
-def no_place(optimizer: str, what: str) -> str:
+def format_unsupported_state(optimizer: str, what: str) -> str:
     """Formats the error message for an optimizer whose state a checkpoint can't store."""
     return f"optimizer.name: {optimizer}: keeps {what}, and a checkpoint has no place for that: take another optimizer"
 
@@ -387,7 +390,7 @@ def _shape_of(parts: Sequence[Tensor]) -> Tensor:
 
 
 @contextlib.contextmanager
-def _fitting() -> Iterator[None]:
+def _raising_checkpoint_error() -> Iterator[None]:
     """Turns every exception within the context into CheckpointError.
 
     A class that the user has chosen may raise anything when it is given unsuitable state.

@@ -63,10 +63,10 @@ class ClippedAdamW(NativeOptimizer):
         }
         super().__init__(params, defaults)
 
-    def first_state(self, old: Tensor, group: Group, *, is_table: bool) -> State:  # noqa: ARG002
+    def initial_state(self, old: Tensor, group: Group, *, is_table: bool) -> State:  # noqa: ARG002
         return {"exp_avg": torch.zeros_like(old), "exp_avg_sq": torch.zeros_like(old)}
 
-    def one_pass(self, state: State, group: Group, *, is_table: bool) -> Pass:  # noqa: ARG002
+    def prepare_step(self, state: State, group: Group, *, is_table: bool) -> Pass:  # noqa: ARG002
         beta1, beta2 = group["betas"]
         numbers = AdamNumbers(
             mean_rate=1 - beta1,

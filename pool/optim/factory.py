@@ -24,12 +24,12 @@ def construct(make: Any, first: Any, config: Settings, key: str) -> Any:
     Raises ConfigError, with the key, for whatever the class raises.
     """
     try:
-        return make(first, **tuples(config.args))
+        return make(first, **lists_to_tuples(config.args))
     except (Exception, SystemExit) as error:  # a class of the user's choice may raise anything
         raise ConfigError(f"{key}: {config.name}: {format_error(error)}") from None
 
 
-def tuples(args: Mapping[str, Any]) -> dict[str, Any]:
+def lists_to_tuples(args: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the arguments with lists replaced by tuples. torch expects tuples (betas), which TOML and JSON do not
     have."""
     return {key: tuple(value) if isinstance(value, list) else value for key, value in args.items()}

@@ -39,10 +39,10 @@ class FTRL(NativeOptimizer):
         check_positive(lr=lr, beta=beta)
         super().__init__(params, {"lr": lr, "beta": beta, "l1": l1, "l2": l2})
 
-    def first_state(self, old: Tensor, group: Group, *, is_table: bool) -> State:  # noqa: ARG002
+    def initial_state(self, old: Tensor, group: Group, *, is_table: bool) -> State:  # noqa: ARG002
         linear = -(old * (group["beta"] / group["lr"] + group["l2"]) + torch.sign(old) * group["l1"])
         return {"linear": linear, "square": torch.zeros_like(old)}
 
-    def one_pass(self, state: State, group: Group, *, is_table: bool) -> Pass:  # noqa: ARG002
+    def prepare_step(self, state: State, group: Group, *, is_table: bool) -> Pass:  # noqa: ARG002
         constants = [1 / group["lr"], group["beta"], group["l1"], group["l2"]]
         return Pass(_RULE, [state["linear"], state["square"]], constants)

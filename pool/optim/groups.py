@@ -55,8 +55,8 @@ class Groups:
                 "eval(), which nobody calls here: take another optimizer, with train.average if they are to be averaged"
             )
         self.own = [group.args.keys() for group in config.groups]
-        self._group_of = _group_of(config, [tensor.name for tensor in plan.parameters])
-        self._args = [self._checked(index) for index in range(len(config.groups))]
+        self._group_numbers = _group_numbers(config, [tensor.name for tensor in plan.parameters])
+        self._args = [self._check_group(index) for index in range(len(config.groups))]
 
     def order(self, parameters: Sequence[int]) -> list[int]:
         """Sorts parameter indices of a bucket by group, then by their order in the model.
@@ -64,7 +64,7 @@ class Groups:
         This is the order in which the bucket's optimizer gets them. An optimizer that sums over all parameters
         thereby sums in the order of a plain loop.
         """
-        return sorted(parameters, key=lambda index: (self._group_of[index], index))
+        return sorted(parameters, key=lambda index: (self._group_numbers[index], index))
 
     def optimizer(self, parameters: Mapping[int, nn.Parameter]) -> Any:
         """Returns a new optimizer for a bucket. `parameters`: the bucket's parameters by index. Raises ConfigError."""
@@ -73,14 +73,16 @@ class Groups:
             return construct(self._make, ordered, self._config, "optimizer.args")
         members = [
             {
-                "params": [parameters[index] for index in self.order(list(parameters)) if self._group_of[index] == g],
+                "params": [
+                    parameters[index] for index in self.order(list(parameters)) if self._group_numbers[index] == g
+                ],
                 **args,
             }
             for g, args in enumerate(({}, *self._args))
         ]
         return construct(self._make, members, self._config, "optimizer.args")
 
-    def _checked(self, index: int) -> dict[str, Any]:
+    def _check_group(self, index: int) -> dict[str, Any]:
         """Returns the arguments of a group as torch takes them, with its learning rate as a share of the optimizer's.
 
         Raises ConfigError if the optimizer refuses an argument.
@@ -101,7 +103,7 @@ class Groups:
 
 
 @contextlib.contextmanager
-def own_rates(optimizer: Any) -> Iterator[None]:
+def apply_group_rates(optimizer: Any) -> Iterator[None]:
     """Sets each group's own learning rate within the context, and restores the common rate afterwards."""
     rates = [(group, group["lr"]) for group in optimizer.param_groups if group.get(SHARE, 1.0) != 1.0]
     for group, rate in rates:
@@ -111,7 +113,7 @@ def own_rates(optimizer: Any) -> Iterator[None]:
         group["lr"] = rate
 
 
-def _group_of(config: OptimizerConfig, names: Sequence[str]) -> list[int]:
+def _group_numbers(config: OptimizerConfig, names: Sequence[str]) -> list[int]:
     """Returns the group number of each tensor: 1 for the first of `optimizer.groups`, 0 for tensors that match no
     pattern.
 

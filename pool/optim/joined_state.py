@@ -14,7 +14,7 @@ from pool.exchange.plan import Plan
 State = tuple[Mapping[str, Tensor], Mapping[str, Any]]  # as `BucketOptimizers.state` returns it
 
 
-def joined_state(states: Sequence[State]) -> State:
+def join_states(states: Sequence[State]) -> State:
     """Joins the optimizer states of all members into one, as checkpoints store it.
 
     Tensors and numbers are merged by name. Groups, entries and schedulers are concatenated, since they are lists by
@@ -38,8 +38,8 @@ def _joined_entries(plain: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any
     return [entries for each in plain for entries in each["entries"] or [{}] * len(each["groups"])]
 
 
-def states_of(configs: Sequence[Config], plans: Sequence[Plan], state: State) -> list[State]:
-    """Splits a joined state into the states of the members, as the inverse of `joined_state`.
+def split_state(configs: Sequence[Config], plans: Sequence[Plan], state: State) -> list[State]:
+    """Splits a joined state into the states of the members, as the inverse of `join_states`.
 
     What belongs to no member goes to one of them, so that its optimizers refuse it with an error.
     """

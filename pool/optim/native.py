@@ -44,7 +44,7 @@ class NativeOptimizer(torch.optim.Optimizer):
 
     touched_only: ClassVar[bool] = False  # whether a step never changes untouched rows of a table
     on_devices: ClassVar[bool] = False  # steps parameters on an accelerator, too, with the same bits
-    whole_norm: ClassVar[bool] = False  # needs the norm of the whole gradient before each step
+    needs_global_norm: ClassVar[bool] = False  # needs the norm of the whole gradient before each step
     added: ClassVar[Mapping[str, Any]] = {}  # settings that older states lack, with the value that these imply
     entries: ClassVar[frozenset[str]]  # keys of a parameter's state
 
@@ -72,16 +72,16 @@ class NativeOptimizer(torch.optim.Optimizer):
         return 1
 
     @abstractmethod
-    def first_state(self, old: Tensor, group: Group, *, is_table: bool) -> State:
+    def initial_state(self, old: Tensor, group: Group, *, is_table: bool) -> State:
         """Returns the initial state of a parameter, whose weights are `old` before its first step."""
 
     @abstractmethod
-    def one_pass(self, state: State, group: Group, *, is_table: bool) -> Pass:
+    def prepare_step(self, state: State, group: Group, *, is_table: bool) -> Pass:
         """Advances the step count in `state`, and returns the rule, tensors and constants of a parameter's next
         step."""
 
-    def take_norm(self, squares: float, size: int) -> None:
-        """Sets the norm of the next step's whole gradient. Called for optimizers with `whole_norm` only.
+    def set_global_norm(self, squares: float, size: int) -> None:
+        """Sets the norm of the next step's whole gradient. Called for optimizers with `needs_global_norm` only.
 
         `squares`: sum of the squares of the gradient's numbers. `size`: how many numbers these are.
         """
@@ -119,8 +119,8 @@ class NativeOptimizer(torch.optim.Optimizer):
         group = self._group_of[parameter]
         state: State = self.state[parameter]
         if not state:
-            state.update(self.first_state(old, group, is_table=is_table))
-        how = self.one_pass(state, group, is_table=is_table)
+            state.update(self.initial_state(old, group, is_table=is_table))
+        how = self.prepare_step(state, group, is_table=is_table)
         step(how.rule, parameter.data, old, how.states, job, how.constants)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -144,14 +144,14 @@ class NativeOptimizer(torch.optim.Optimizer):
 def check_not_negative(**numbers: float) -> None:
     """Raises ValueError, with the name, unless every number is at least 0 and within the range of float32."""
     for name, value in numbers.items():
-        if not 0 <= as_number(name, value) <= _HIGHEST:
+        if not 0 <= check_number(name, value) <= _HIGHEST:
             raise ValueError(f"{name} must not be negative: {reprlib.repr(value)}; allowed: 0 to {_HIGHEST:.3g}")
 
 
 def check_positive(**numbers: float) -> None:
     """Raises ValueError, with the name, unless every number is positive and a normal number of float32."""
     for name, value in numbers.items():
-        if not _LOWEST <= as_number(name, value) <= _HIGHEST:
+        if not _LOWEST <= check_number(name, value) <= _HIGHEST:
             raise ValueError(
                 f"{name} must be positive, not {reprlib.repr(value)}; allowed: {_LOWEST:.3g} to {_HIGHEST:.3g}"
             )
@@ -160,11 +160,11 @@ def check_positive(**numbers: float) -> None:
 def check_finite(**numbers: float) -> None:
     """Raises ValueError, with the name, unless every number is within the range of float32."""
     for name, value in numbers.items():
-        if not -_HIGHEST <= as_number(name, value) <= _HIGHEST:
+        if not -_HIGHEST <= check_number(name, value) <= _HIGHEST:
             raise ValueError(f"{name} must be a finite number, not {reprlib.repr(value)}; allowed: +-{_HIGHEST:.3g}")
 
 
-def as_number(name: str, value: Any) -> float:
+def check_number(name: str, value: Any) -> float:
     """Returns the value, or raises ValueError if it is no number."""
     if not isinstance(value, Real):
         raise ValueError(f"{name} must be a number, not {reprlib.repr(value)}")

@@ -25,7 +25,7 @@ def check_group(own: Mapping[str, Any], saved: Mapping[str, Any]) -> None:
     for key, value in own.items():
         if key == "params":
             continue
-        if not _fits(value, saved[key]) or (isinstance(value, tuple | list) and len(value) != len(saved[key])):
+        if not _has_same_kind(value, saved[key]) or (isinstance(value, tuple | list) and len(value) != len(saved[key])):
             raise ValueError(f"{key} is {printable(repr(saved[key]))}, where {printable(repr(value))} is usual")
     rate = saved.get("lr", 0.0)
     if not (isinstance(rate, int | float) and math.isfinite(rate) and rate >= 0):
@@ -40,7 +40,7 @@ def check_entries(own: Mapping[str, Any], saved: Mapping[str, Any]) -> None:
     if own.keys() != saved.keys():
         raise ValueError(f"its entries are {printable(', '.join(saved))}, where {', '.join(own)} are usual")
     for key, value in own.items():
-        if not _fits(value, saved[key]):
+        if not _has_same_kind(value, saved[key]):
             raise ValueError(f"{key} is {printable(repr(saved[key]))}, where {printable(repr(value))} is usual")
 
 
@@ -48,7 +48,7 @@ def check_schedule(own: Mapping[str, Any], saved: Mapping[str, Any]) -> None:
     """Raises ValueError, with the entry's name, if the saved state of a schedule does not match `own`, that of a
     new one."""
     for key, value in saved.items():
-        if key in own and not _fits(own[key], value):
+        if key in own and not _has_same_kind(own[key], value):
             raise ValueError(
                 f"{key} of the schedule is {printable(repr(value))}, where {printable(repr(own[key]))} is usual"
             )
@@ -59,7 +59,7 @@ def check_schedule(own: Mapping[str, Any], saved: Mapping[str, Any]) -> None:
         raise ValueError(f"last_epoch of the schedule is {position}")
 
 
-def _fits(own: Any, saved: Any) -> bool:
+def _has_same_kind(own: Any, saved: Any) -> bool:
     """Returns whether a saved value is of the same kind (number, text, list, table) as the value in a new object.
 
     A bool may have become None (foreach, fused), and what is None in a new object may have become anything.
@@ -73,8 +73,10 @@ def _fits(own: Any, saved: Any) -> bool:
     if isinstance(own, str):
         return isinstance(saved, str)
     if isinstance(own, tuple | list):
-        return isinstance(saved, tuple | list) and (not own or all(_fits(own[0], value) for value in saved))
+        return isinstance(saved, tuple | list) and (not own or all(_has_same_kind(own[0], value) for value in saved))
     if isinstance(own, Mapping):
         example = next(iter(own.values()), None)  # for entries that change their keys, such as milestones
-        return isinstance(saved, Mapping) and all(_fits(own.get(key, example), value) for key, value in saved.items())
+        return isinstance(saved, Mapping) and all(
+            _has_same_kind(own.get(key, example), value) for key, value in saved.items()
+        )
     return True

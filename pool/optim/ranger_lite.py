@@ -14,7 +14,7 @@ from pool.kernels.norm import squares_of_all
 from pool.kernels.reduction import NativeKernels
 from pool.kernels.rule import Rule, root
 from pool.optim.adam import check_betas
-from pool.optim.native import Group, NativeOptimizer, Pass, State, as_number, check_not_negative, check_positive
+from pool.optim.native import Group, NativeOptimizer, Pass, State, check_not_negative, check_number, check_positive
 
 _LOWEST_NORM = 1e-7  # lower limit of the root of the mean variance
 
@@ -41,7 +41,7 @@ class RangerLite(NativeOptimizer):
     """
 
     on_devices = True
-    whole_norm = True
+    needs_global_norm = True
     added: ClassVar[Mapping[str, Any]] = {"positive_negative": True, "stable_weight_decay": True}
     entries: ClassVar[frozenset[str]] = frozenset(
         {"step", "odd_mean", "even_mean", "exp_avg_sq", "slow", "square_norm"}
@@ -65,7 +65,7 @@ class RangerLite(NativeOptimizer):
         check_betas(betas)
         if not isinstance(lookahead_steps, int) or lookahead_steps < 1:
             raise ValueError(f"lookahead_steps must be a whole number from 1 on, not {lookahead_steps!r}")
-        if not 0 < as_number("lookahead_alpha", lookahead_alpha) <= 1:
+        if not 0 < check_number("lookahead_alpha", lookahead_alpha) <= 1:
             raise ValueError(f"lookahead_alpha must be above 0 and at most 1, not {lookahead_alpha!r}")
         defaults = {
             "lr": lr,
@@ -85,15 +85,15 @@ class RangerLite(NativeOptimizer):
     def shown_every(self) -> int:
         return math.lcm(*(group["lookahead_steps"] for group in self.param_groups))
 
-    def first_state(self, old: Tensor, group: Group, *, is_table: bool) -> State:  # noqa: ARG002
+    def initial_state(self, old: Tensor, group: Group, *, is_table: bool) -> State:  # noqa: ARG002
         means = {name: torch.zeros_like(old) for name in ("odd_mean", "even_mean", "exp_avg_sq")}
         # square_norm is no tensor, because torch converts loaded tensors to the dtype of their parameter
         return {"step": torch.zeros(()), **means, "slow": old.clone(), "square_norm": 0.0}
 
-    def take_norm(self, squares: float, size: int) -> None:
+    def set_global_norm(self, squares: float, size: int) -> None:
         self._squares, self._size = squares, size
 
-    def one_pass(self, state: State, group: Group, *, is_table: bool) -> Pass:  # noqa: ARG002
+    def prepare_step(self, state: State, group: Group, *, is_table: bool) -> Pass:  # noqa: ARG002
         """Advances the step count and the squared norm. Returns how the step is made, with lookahead if it is due."""
         beta1, beta2 = group["betas"]
         rate = group["lr"]
@@ -120,19 +120,19 @@ class RangerLite(NativeOptimizer):
             1 - group["weight_decay"] * rate / norm,
         ]
         if step % group["lookahead_steps"]:
-            return Pass(_STEP, [mean, state["exp_avg_sq"], other], constants)
+            return Pass(_STEP_RULE, [mean, state["exp_avg_sq"], other], constants)
         alpha = group["lookahead_alpha"]
-        return Pass(_LOOKAHEAD, [mean, state["exp_avg_sq"], state["slow"], other], [*constants, alpha, 1 - alpha])
+        return Pass(_LOOKAHEAD_RULE, [mean, state["exp_avg_sq"], state["slow"], other], [*constants, alpha, 1 - alpha])
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
         parameters = [parameter for group in self.param_groups for parameter in group["params"]]
         gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-        self.take_norm(squares_of_all(gradients), sum(parameter.numel() for parameter in parameters))
+        self.set_global_norm(squares_of_all(gradients), sum(parameter.numel() for parameter in parameters))
         super().step(closure)
 
 
-def _stepped(old: Tensor, states: Sequence[Tensor], gradient: Tensor, constants: Sequence[float]) -> Sequence[Tensor]:
+def _step(old: Tensor, states: Sequence[Tensor], gradient: Tensor, constants: Sequence[float]) -> Sequence[Tensor]:
     """Computes a step without lookahead by torch's operations. Returns the new weights, mean and squares."""
     mean_rate, square_keep, square_rate, mean_share, other_share, step_size, root_scale, epsilon, shrink = constants
     mean, square, other = states
@@ -143,20 +143,20 @@ def _stepped(old: Tensor, states: Sequence[Tensor], gradient: Tensor, constants:
     return weights - both * step_size / (root(square) * root_scale + epsilon), mean, square
 
 
-def _looked_ahead(
+def _step_with_lookahead(
     old: Tensor, states: Sequence[Tensor], gradient: Tensor, constants: Sequence[float]
 ) -> Sequence[Tensor]:
     """Computes a step with lookahead by torch's operations. Returns the new weights, mean, squares and slow weights."""
     *of_step, fast_share, slow_share = constants
     mean, square, slow, other = states
-    weights, mean, square = _stepped(old, [mean, square, other], gradient, of_step)
+    weights, mean, square = _step(old, [mean, square, other], gradient, of_step)
     weights = weights * fast_share + slow * slow_share
     return weights, mean, square, weights
 
 
-_STEP = Rule(NativeKernels(_native.ranger_lite, _native.ranger_lite_rows), "RangerLite", _stepped)
-_LOOKAHEAD = Rule(
+_STEP_RULE = Rule(NativeKernels(_native.ranger_lite, _native.ranger_lite_rows), "RangerLite", _step)
+_LOOKAHEAD_RULE = Rule(
     NativeKernels(_native.ranger_lite_lookahead, _native.ranger_lite_lookahead_rows),
     "RangerLiteLookahead",
-    _looked_ahead,
+    _step_with_lookahead,
 )

@@ -39,7 +39,7 @@ class Parts:
             None if part.name is None else _load(part.name, f"schedule.parts.{index}.name")
             for index, part in enumerate(config.parts)
         ]
-        self._scheduler = self._begin()
+        self._scheduler = self._start_part()
 
     @property
     def where(self) -> str:
@@ -50,7 +50,7 @@ class Parts:
         """Advances by one step, to the next part if that begins now."""
         self.last_epoch += 1
         if self.begins[self._index] == self.last_epoch:
-            self._scheduler = self._begin()
+            self._scheduler = self._start_part()
         elif self._scheduler is not None:
             self._scheduler.step()
 
@@ -67,7 +67,7 @@ class Parts:
         groups = [{key: copy.copy(value) for key, value in g.items() if key != "params"} for g in self._groups]
         self.last_epoch = state["last_epoch"]
         self._base_lrs = list(state["base_lrs"])
-        self._scheduler = self._begin()
+        self._scheduler = self._start_part()
         if len(state["_schedulers"]) != (self._scheduler is not None):
             raise ValueError(f"{self.where}: its state has {len(state['_schedulers'])} schedulers")
         for saved in state["_schedulers"]:
@@ -92,7 +92,7 @@ class Parts:
         """The index of the current part."""
         return find_part(self.begins, self.last_epoch)
 
-    def _begin(self) -> Any:
+    def _start_part(self) -> Any:
         """Resets the learning rates and returns a new scheduler of the current part; None for a part without a
         class."""
         for group, rate in zip(self._groups, self._base_lrs, strict=True):
@@ -125,7 +125,7 @@ def _load(name: str, key: str) -> Any:
 def load_schedule(scheduler: Any, state: Mapping[str, Any]) -> None:
     """Restores a scheduler from a state that was saved as JSON. Raises ValueError if the state does not fit it."""
     own = scheduler.state_dict()
-    saved = {key: _like(own.get(key), value) for key, value in state.items()}
+    saved = {key: _convert_to_type(own.get(key), value) for key, value in state.items()}
     if isinstance(scheduler, Parts):  # it checks the state of its current part itself
         check_schedule({key: value for key, value in own.items() if key != "_schedulers"}, saved)
         if own.keys() != saved.keys() or not isinstance(saved["_schedulers"], list):
@@ -146,7 +146,7 @@ def skip_to(scheduler: Any, step: int) -> None:
         scheduler.last_epoch = step
 
 
-def _like(own: Any, saved: Any) -> Any:
+def _convert_to_type(own: Any, saved: Any) -> Any:
     """Converts a saved value to the type that the scheduler itself has.
 
     JSON turns numbers that are keys (MultiStepLR's milestones) into text.

@@ -33,7 +33,7 @@ from pool.errors import AWAY_ERRORS, ConfigError, PoolError, UnavailableError
 from pool.exchange.layout import join_plans, member_prefix
 from pool.exchange.plan import Plan, TensorSpec, build_plan
 from pool.exchange.tensors import tensor_specs
-from pool.metrics.layout import Measured, measured
+from pool.metrics.layout import Measured, create_layout
 from pool.optim.elementwise import ELEMENTWISE
 from pool.optim.plateau import plateau_rule
 from pool.planner.data import DataPlan, plan_data
@@ -58,7 +58,7 @@ from pool.task.factory import (
 )
 from pool.task.start import without_start_from
 from pool.task.task import Task
-from pool.telemetry.sinks import factory_of
+from pool.telemetry.sinks import find_factory
 
 Tensors = tuple[list[TensorSpec], list[TensorSpec]]  # trained ones, and those not trained (buffers, frozen parameters)
 
@@ -136,7 +136,7 @@ def _check_sinks(config: Config) -> None:
     """Raises ConfigError for the first name of `run.sinks` that can't be loaded."""
     try:
         for name in config.run.sinks:
-            factory_of(name)
+            find_factory(name)
     except ValueError as error:
         raise ConfigError(str(error)) from None
 
@@ -286,7 +286,7 @@ def _measured(task: Task, schema: BatchSchema, *, averages: bool) -> Measured:
     """Returns the metrics of a task. Raises ValueError for metrics that can't be used."""
     metrics = task_metrics(task, schema)
     try:
-        return measured(metrics, schema.batch_size, averages=averages)
+        return create_layout(metrics, schema.batch_size, averages=averages)
     except ValueError as error:
         raise ValueError(f"task: {type(task).__name__}.metrics: {error}") from None
 

@@ -13,7 +13,7 @@ from pool.config.tree import Config
 from pool.errors import ConfigError, RunError
 from pool.exchange.plan import Plan
 from pool.optim.buckets import BucketOptimizers
-from pool.optim.joined_state import states_of
+from pool.optim.joined_state import split_state
 from pool.planner.trial import single_bucket_optimizer
 from pool.process.plan_result import LearningRates
 from pool.process.start import PlannerStart
@@ -38,7 +38,7 @@ def plan_learning_rates(start: PlannerStart, plans: Sequence[Plan]) -> tuple[Lea
         other_length = value_at(saved.config, "train.steps") != start.config.train.steps
         states = [
             {key: plain[key] and plain[key][:1] for key in ("groups", "schedulers")}
-            for _, plain in states_of(members, plans, ({}, saved.optimizer.plain()))
+            for _, plain in split_state(members, plans, ({}, saved.optimizer.plain()))
         ]
         overrides = [o for o in start.overrides if o.step == start.step and o not in saved.optimizer.overrides]
     known: dict[str, LearningRates | None] = {}  # by schedule: members with the same schedule share the result

@@ -30,9 +30,9 @@ from pool.config.tree import Config
 from pool.errors import CheckpointError, ConfigError, PoolError, RunError
 from pool.exchange.plan import Plan
 from pool.exchange.tensors import torch_dtype
-from pool.optim.buckets import BucketOptimizers, no_place
+from pool.optim.buckets import BucketOptimizers, format_unsupported_state
 from pool.optim.elementwise import ELEMENTWISE
-from pool.optim.joined_state import states_of
+from pool.optim.joined_state import split_state
 from pool.optim.names import load_class
 from pool.optim.native import NativeOptimizer
 from pool.optim.schedules import skip_to
@@ -131,7 +131,7 @@ def try_saved_state(
     """
     saved, members = read_state(checkpoint), config.members
     header = functools.cache(lambda: read_header(checkpoint, saved, OPTIMIZER))
-    states = states_of(members, plans, ({}, saved.optimizer.plain()))
+    states = split_state(members, plans, ({}, saved.optimizer.plain()))
     new = [override for override in overrides if override not in saved.optimizer.overrides]
     for m, (member, plan, (_, plain)) in enumerate(zip(members, plans, states, strict=True)):
         with name_member_in_errors(config, m):
@@ -250,7 +250,9 @@ def _check_plain(config: Config, plain: Mapping[str, Any]) -> None:
         try:
             json.dumps(value)
         except (TypeError, ValueError):
-            raise ConfigError(no_place(config.optimizer.name, f"{_kind(value)}, {key!r}, in {where}")) from None
+            raise ConfigError(
+                format_unsupported_state(config.optimizer.name, f"{_kind(value)}, {key!r}, in {where}")
+            ) from None
 
 
 def _kind(value: Any) -> str:

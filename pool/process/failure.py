@@ -59,7 +59,7 @@ def describe_failure(error: BaseException, *, started: bool) -> Failure:
     """Describes an exception that ends a process. `started`: whether the process had got ready.
 
     A PoolError or DataError is for the user to mend, so it has no signature. Any other exception may not come again
-    after a restart: it gets its type and place as a signature, to be compared with the next one.
+    after a restart. Its signature is its type and place, to be compared with that of the next exception.
     """
     if isinstance(error, PoolError | DataError):
         code = error.exit_code if isinstance(error, PoolError) else EXIT_DATA
@@ -77,11 +77,20 @@ def find_crash_line(log: str) -> str:
     the innermost frame outside torch, or an empty string if there is none.
 
     One of torch's own threads may be struck, which runs no Python. Then no thread is marked as the current one, and the
-    main thread is taken, which comes last in the text and waits for torch's thread. If two threads are struck at once,
+    main thread counts, which comes last in the text and waits for torch's thread. If two threads are struck at once,
     the process may die before anything is written.
     """
-    dumps = _THREAD.findall(log) if _SEGMENTATION_FAULT in log else []
-    current = [frames for thread, frames in dumps if thread == "Current thread"]
-    frames = _FRAME.findall((current or [frames for _, frames in dumps])[-1]) if dumps else []
-    place = next((frame for frame in frames if "/torch/" not in frame[0]), None)
-    return "" if place is None else f"{place[2]} ({place[0]}:{place[1]})"
+    if _SEGMENTATION_FAULT not in log:
+        return ""
+    stacks = _THREAD.findall(log)
+    current_stacks = [frames for thread, frames in stacks if thread == "Current thread"]
+    if current_stacks:
+        frames = current_stacks[-1]
+    elif stacks:
+        _, frames = stacks[-1]
+    else:
+        return ""
+    for file, line, function in _FRAME.findall(frames):
+        if "/torch/" not in file:
+            return f"{function} ({file}:{line})"
+    return ""

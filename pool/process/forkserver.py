@@ -50,40 +50,44 @@ def main() -> None:
     crash_point("forkserver.before_ready")
     lifeline.send_number(channel, os.getpid())
     while True:
-        theirs = lifeline.receive_request(channel)
+        child_lifeline = lifeline.receive_request(channel)
         crash_point("forkserver.before_fork")
-        answer = _fork()
-        if answer is None:
+        pid_or_error = _fork_orphan()
+        if pid_or_error is None:
             channel.close()
             gc.enable()
             importlib.import_module("pool.nn.generators").seed_generators(0)  # a task's module may draw at its import
             os.sched_setaffinity(0, cores)  # OpenMP may have bound this thread when torch was imported
-            roles.run_role(theirs, parent)
-        theirs.close()
+            roles.run_role(child_lifeline, parent)
+        child_lifeline.close()
         crash_point("forkserver.before_answer")
-        lifeline.send_number(channel, answer)
+        lifeline.send_number(channel, pid_or_error)
 
 
-def _fork() -> int | None:
+def _fork_orphan() -> int | None:
     """Forks a process whose parent is the supervisor, by forking twice.
 
     Returns the pid of the new process, or the negative errno if it can't be forked. In the new process returns None.
     """
-    reading, writing = os.pipe()
-    between = _forked()
-    if between == 0 and (answer := _forked()) != 0:
-        os.write(writing, str(answer).encode())
-        os._exit(0)
-    os.close(writing)
-    text = os.read(reading, 32) if between > 0 else b""
-    os.close(reading)
-    if between <= 0:
-        return between or None
-    os.waitpid(between, 0)  # from now on the new process is the supervisor's
-    return int(text)
+    read_end, write_end = os.pipe()
+    intermediate = _fork()
+    if intermediate == 0:
+        new_process = _fork()
+        if new_process != 0:
+            os.write(write_end, str(new_process).encode())
+            os._exit(0)
+    os.close(write_end)
+    digits = os.read(read_end, 32) if intermediate > 0 else b""
+    os.close(read_end)
+    if intermediate == 0:
+        return None
+    if intermediate < 0:
+        return intermediate
+    os.waitpid(intermediate, 0)  # from now on the new process is the supervisor's
+    return int(digits)
 
 
-def _forked() -> int:
+def _fork() -> int:
     """Calls os.fork. Returns the negative errno if that fails."""
     try:
         return os.fork()

@@ -24,10 +24,10 @@ from pool.process.failure import Failure
 from pool.process.start import Start, decode_start
 from pool.run_folder.access import descriptor_path
 
-_MOST_DESCRIPTORS = 253  # the kernel's limit of one message
-_NOTE = b"note"
-_NUMBER = 32  # longest number, in bytes of decimal digits
-_FAILURE = 1 << 16  # longest failure, in bytes
+_MAX_DESCRIPTORS = 253  # the kernel's limit of one message
+_MARK = b"note"  # sent with descriptors, since a message can't be empty
+_MAX_NUMBER_NBYTES = 32  # of decimal digits
+_MAX_FAILURE_NBYTES = 1 << 16
 
 
 def create_pair() -> tuple[socket.socket, socket.socket]:
@@ -44,7 +44,7 @@ def send_start(channel: socket.socket, start: Start, log: int, folder: int, desc
     document = _memory_file(start.to_json())
     try:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            socket.send_fds(channel, [_NOTE], [document, log, folder, *descriptors])
+            socket.send_fds(channel, [_MARK], [document, log, folder, *descriptors])
     finally:
         os.close(document)
 
@@ -53,7 +53,7 @@ def send_folder(channel: socket.socket, folder: int) -> None:
     """Sends a child the descriptor of a new run folder, which replaces the old one. Does nothing if the child is dead
     or does not read."""
     with contextlib.suppress(BrokenPipeError, ConnectionResetError, BlockingIOError):
-        socket.send_fds(channel, [_NOTE], [folder], socket.MSG_DONTWAIT)
+        socket.send_fds(channel, [_MARK], [folder], socket.MSG_DONTWAIT)
 
 
 def receive_start(channel: socket.socket, folder: int | None = None) -> tuple[Start, int]:
@@ -62,29 +62,28 @@ def receive_start(channel: socket.socket, folder: int | None = None) -> tuple[St
     `folder`: descriptor of the run folder, if the process got it with an earlier document. Returns the start document
     and the descriptor of the run folder. Ends the process if the supervisor is dead.
     """
-    descriptors = _receive_descriptors(channel, _MOST_DESCRIPTORS)
+    descriptors = _receive_descriptors(channel, _MAX_DESCRIPTORS)
     if not descriptors:
-        _die()
-    document, log, its_folder, *others = descriptors
+        _kill_this_process()
+    document, log, received_folder, *memory = descriptors
     if folder is None:
-        folder = its_folder
+        folder = received_folder
     else:
-        os.close(its_folder)
+        os.close(received_folder)
     for stream in (1, 2):
         os.dup2(log, stream)
     os.close(log)
     with os.fdopen(document, "rb") as file:
         start = decode_start(file.read(), descriptor_path(folder))
-    handles = {name: replace(handle, fd=others[handle.fd]) for name, handle in start.segments.items()}
-    return replace(
-        start, segments=handles, signal_fds={name: others[at] for name, at in start.signal_fds.items()}
-    ), folder
+    segments = {name: replace(handle, fd=memory[handle.fd]) for name, handle in start.segments.items()}
+    signal_fds = {name: memory[position] for name, position in start.signal_fds.items()}
+    return replace(start, segments=segments, signal_fds=signal_fds), folder
 
 
 def send_answer(channel: socket.socket, data: bytes) -> None:
     """Sends the planner's answer, of any length, to the supervisor."""
     document = _memory_file(data)
-    socket.send_fds(channel, [_NOTE], [document])
+    socket.send_fds(channel, [_MARK], [document])
     os.close(document)
 
 
@@ -112,7 +111,7 @@ def receive_failure(channel: socket.socket) -> Failure | None:
     Never waits, because a process that the child has forked may still hold the child's end open.
     """
     try:
-        return Failure.from_bytes(channel.recv(_FAILURE, socket.MSG_DONTWAIT))
+        return Failure.from_bytes(channel.recv(_MAX_FAILURE_NBYTES, socket.MSG_DONTWAIT))
     except OSError:
         return None
 
@@ -123,7 +122,7 @@ def send_request(channel: socket.socket, theirs: socket.socket) -> None:
     `theirs`: the child's end of a new lifeline, which the new process gets.
     """
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-        socket.send_fds(channel, [_NOTE], [theirs.fileno()])
+        socket.send_fds(channel, [_MARK], [theirs.fileno()])
 
 
 def receive_request(channel: socket.socket) -> socket.socket:
@@ -131,7 +130,7 @@ def receive_request(channel: socket.socket) -> socket.socket:
     if the supervisor is dead."""
     descriptors = _receive_descriptors(channel, 1)
     if not descriptors:
-        _die()
+        _kill_this_process()
     return socket.socket(fileno=descriptors[0])
 
 
@@ -145,9 +144,10 @@ def receive_number(channel: socket.socket) -> int | None:
     """Receives a number of the fork server once the channel is readable. Returns None if the fork server is dead
     instead."""
     try:
-        return int(channel.recv(_NUMBER) or 0) or None
+        digits = channel.recv(_MAX_NUMBER_NBYTES)
     except ConnectionResetError:
         return None
+    return int(digits) if digits else None
 
 
 def die_with_parent(parent: int) -> None:
@@ -167,50 +167,53 @@ def forks_die_with_this_process() -> None:
 
     Covers forks in the main thread only: what another thread forks would die with that thread.
     """
-    me, parent = os.getpid(), 0
+    this_pid = os.getpid()
+    parent = 0  # of the process that is being forked; 0: it need not die with this one
 
-    def before() -> None:
+    def set_parent() -> None:
         nonlocal parent
-        is_mine = os.getpid() == me and threading.current_thread() is threading.main_thread()
-        parent = me if is_mine else 0
+        forks_here = os.getpid() == this_pid and threading.current_thread() is threading.main_thread()
+        parent = this_pid if forks_here else 0
 
-    def in_child() -> None:
+    def arrange_death() -> None:
         if parent:
             die_with_parent(parent)
 
-    os.register_at_fork(before=before, after_in_child=in_child)
+    os.register_at_fork(before=set_parent, after_in_child=arrange_death)
 
 
 def start_watch_thread(channel: socket.socket, folder: int) -> None:
-    """Starts a thread that ends this process when its lifeline closes, in case PR_SET_PDEATHSIG was cleared.
+    """Starts a thread that kills this process when its lifeline closes, in case PR_SET_PDEATHSIG was cleared.
 
-    Until then the thread also replaces `folder`, the descriptor of the run folder, by each one that the supervisor
-    sends.
+    Until then the thread receives new run folders from the supervisor. The descriptor `folder` then refers to the
+    newest of them.
     """
 
-    def wait() -> None:
+    def watch() -> None:
         with contextlib.suppress(OSError):
-            while descriptors := _receive_descriptors(channel, 1):
+            descriptors = _receive_descriptors(channel, 1)
+            while descriptors:
                 os.dup2(descriptors[0], folder, inheritable=False)
                 os.close(descriptors[0])
-        _die()
+                descriptors = _receive_descriptors(channel, 1)
+        _kill_this_process()
 
-    threading.Thread(target=wait, name="lifeline", daemon=True).start()
+    threading.Thread(target=watch, name="lifeline", daemon=True).start()
 
 
-def _receive_descriptors(channel: socket.socket, most: int) -> list[int]:
+def _receive_descriptors(channel: socket.socket, max_descriptors: int) -> list[int]:
     """Receives the descriptors of the next message.
 
     Returns an empty list if the sender has closed the socket, even if messages of this process were unread then.
     """
     try:
-        note, descriptors, _, _ = socket.recv_fds(channel, len(_NOTE), most, socket.MSG_CMSG_CLOEXEC)
+        mark, descriptors, _, _ = socket.recv_fds(channel, len(_MARK), max_descriptors, socket.MSG_CMSG_CLOEXEC)
     except ConnectionResetError:
         return []
-    return descriptors if note == _NOTE else []
+    return descriptors if mark == _MARK else []
 
 
-def _die() -> None:
+def _kill_this_process() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -218,9 +221,9 @@ def _memory_file(data: bytes) -> int:
     """Returns the descriptor of an anonymous file that holds `data`, to be read once."""
     fd = os.memfd_create("start", os.MFD_CLOEXEC)
     try:
-        rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(fd, rest) :]
+        remaining = memoryview(data)
+        while remaining:
+            remaining = remaining[os.write(fd, remaining) :]
         os.lseek(fd, 0, os.SEEK_SET)
     except OSError:
         os.close(fd)

@@ -46,7 +46,7 @@ _ROLES = {
     PLANNER: "pool.planner.planner",
     WORKER: "pool.worker.assembly",
 }
-_PATIENCE = 1.0  # seconds that one role waits for the other to report the cause of an error first
+_REPORT_DELAY = 1.0  # seconds that one role waits for the other to report the cause of an error first
 
 
 def run_role(channel: socket.socket, parent: int) -> NoReturn:
@@ -63,57 +63,62 @@ def run_role(channel: socket.socket, parent: int) -> NoReturn:
     try:
         faulthandler.enable()  # the log has the Python frames of a SIGSEGV
         if start.peer.role == PLANNER:
-            code = _plan(start, channel)
+            code = _run_planner(start, channel)
         elif worker is None:
-            code = _live(channel, lambda: _role(start, channel, folder).begin(start))
+            code = _run_until_end(channel, lambda: _prepare_role(start, channel, folder).begin(start))
         else:
-            code = _live_together(start, worker, channel, folder)
+            code = _run_two_roles(start, worker, channel, folder)
     except BaseException as error:
-        _log(error)
+        _log_error(error)
     finally:
-        _end(code)
+        _exit(code)
 
 
-def _plan(start: Start, channel: socket.socket) -> int:
-    """Runs the planner and sends its one answer. Returns the exit code."""
+def _run_planner(start: Start, channel: socket.socket) -> int:
+    """Runs the planner and sends its answer. Returns the exit code."""
     try:
-        answer: Answer = _own_role(start).run(start)
+        answer: Answer = _configure_process(start).run(start)
     except BaseException as error:
-        _log(error)
-        answer = Refused(f"the planner failed: {show_real_paths(format_error_with_location(error))}", EXIT_FAILED)
+        _log_error(error)
+        reason = show_real_paths(format_error_with_location(error))
+        answer = Refused(f"the planner failed: {reason}", EXIT_FAILED)
     lifeline.send_answer(channel, to_json(answer))
     return 0
 
 
-def _live(
-    channel: socket.socket, begin: Callable[[], Callable[[], object]], *, of_worker: bool = False, patience: float = 0.0
+def _run_until_end(
+    channel: socket.socket,
+    begin: Callable[[], Callable[[], object]],
+    *,
+    of_worker: bool = False,
+    report_delay: float = 0.0,
 ) -> int:
-    """Runs a role: calls `begin`, then the function that `begin` returns. Returns the exit code.
+    """Runs a role: calls `begin`, then the loop that `begin` returns. Returns the exit code.
 
     An exception is sent to the supervisor. `of_worker`: the role is the worker in the coordinator's process.
-    `patience`: seconds to wait after a RuntimeError before it is sent, so that the process's other role can be first to
+    `report_delay`: seconds to wait before a RuntimeError is sent, so that the process's other role can be first to
     report an error that both have met.
     """
-    started, me = False, os.getpid()
+    started, role_pid = False, os.getpid()
     try:
         run_loop = begin()
         started = True
         run_loop()
     except BaseException as error:
         failure = describe_failure(error, started=started)
-        failure = replace(
-            failure, reason=show_real_paths(failure.reason), of_worker=of_worker
-        )  # descriptors have other numbers
+        reason = show_real_paths(failure.reason)  # paths through this process's descriptors mean nothing elsewhere
+        failure = replace(failure, reason=reason, of_worker=of_worker)
         if failure.signature:
-            _log(error)
-        if os.getpid() == me:  # else this is a fork that a task made, and not the role's process
-            time.sleep(patience if isinstance(error, RuntimeError) else 0.0)
+            _log_error(error)
+        is_fork_of_task = os.getpid() != role_pid
+        if not is_fork_of_task:
+            time.sleep(report_delay if isinstance(error, RuntimeError) else 0.0)
             lifeline.send_failure(channel, failure)
         return EXIT_FAILED
     return 0
 
 
-def _live_together(start: Start, worker: Start, channel: socket.socket, folder: int) -> int:
+def _run_two_roles(start: Start, worker: Start, channel: socket.socket, folder: int) -> int:
     """Runs the worker in this thread and the coordinator in another one. Returns the exit code.
 
     They begin one after the other, because both build models, for which tasks draw random numbers.
@@ -121,40 +126,40 @@ def _live_together(start: Start, worker: Start, channel: socket.socket, folder: 
     exported: Future[Any] = Future()  # device memory that the coordinator exports to the worker
     coordinator_begun, worker_begun = threading.Event(), threading.Event()
 
-    def coordinate(role: ModuleType) -> NoReturn:
+    def run_coordinator(role: ModuleType) -> NoReturn:
         def begin() -> Callable[[], object]:
             run_loop: Callable[[], object] = role.begin(start, exported)
             coordinator_begun.set()
             worker_begun.wait()
             return run_loop
 
-        _end(_live(channel, begin, patience=_PATIENCE))
+        _exit(_run_until_end(channel, begin, report_delay=_REPORT_DELAY))
 
-    def compute() -> Callable[[], object]:
-        role = _role(start, channel, folder)
-        threading.Thread(target=coordinate, args=(role,), name=COORDINATOR, daemon=True).start()
+    def begin_worker() -> Callable[[], object]:
+        role = _prepare_role(start, channel, folder)
+        threading.Thread(target=run_coordinator, args=(role,), name=COORDINATOR, daemon=True).start()
         coordinator_begun.wait()
         crash_points.arm(worker.crash_points, worker.peer)
-        run_loop: Callable[[], object] = _module(worker).begin(worker, exported)
+        run_loop: Callable[[], object] = _import_role(worker).begin(worker, exported)
         worker_begun.set()
         return run_loop
 
-    return _live(channel, compute, of_worker=True)
+    return _run_until_end(channel, begin_worker, of_worker=True)
 
 
-def _end(code: int) -> NoReturn:
+def _exit(code: int) -> NoReturn:
     """Writes buffered output and exits without cleaning up."""
     try:
         logging.shutdown()
         sys.stdout.flush()
         sys.stderr.flush()
     except BaseException as error:
-        _log(error)
+        _log_error(error)
     finally:
         os._exit(code)  # there is nothing to clean up (I6), and torch's own cleanup takes long
 
 
-def _role(start: Start, channel: socket.socket, folder: int) -> ModuleType:
+def _prepare_role(start: Start, channel: socket.socket, folder: int) -> ModuleType:
     """Prepares this process for a role that lives as long as the run. Returns the role's module.
 
     `folder`: descriptor of the run folder.
@@ -163,23 +168,23 @@ def _role(start: Start, channel: socket.socket, folder: int) -> ModuleType:
     logging.basicConfig(
         level=logging.INFO, format=f"%(asctime)s {start.peer.role} {start.peer.index} %(levelname)s %(message)s"
     )
-    return _own_role(start)
+    return _configure_process(start)
 
 
-def _own_role(start: Start) -> ModuleType:
+def _configure_process(start: Start) -> ModuleType:
     """Sets the process's name, crash points and devices for its role. Returns the role's module."""
     prctl.set_process_name(str(start.peer))  # the command line still shows the fork server's
     crash_points.arm(start.crash_points, start.peer)
     add_devices(start.device_module)
     lifeline.forks_die_with_this_process()
-    return _module(start)
+    return _import_role(start)
 
 
-def _module(start: Start) -> ModuleType:
+def _import_role(start: Start) -> ModuleType:
     return importlib.import_module(_ROLES[start.peer.role])
 
 
-def _log(error: BaseException) -> None:
+def _log_error(error: BaseException) -> None:
     """Prints the whole traceback of an error, as far as it can be printed and the log can be written."""
     with contextlib.suppress(BaseException):
         traceback.print_exception(error)

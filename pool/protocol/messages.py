@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from loader.stream.interface import Cursor
-from loader.stream.skipped_data import SkippedData as LeftOutKind
+from loader.stream.skipped_data import SkippedData
 from pool.metrics.feature_uses import UntrainedShare
 from pool.metrics.medians import median_of
 from pool.protocol.identity import Peer
@@ -230,7 +230,7 @@ class FeederReport:
 
 
 @dataclass(frozen=True)
-class SkippedData:
+class SkippedDataReport:
     """Counts by kind the data that `data.on_bad_data = "skip"` has left out of one chunk.
 
     The feeder sends this message when it has first read the chunk. Receiving the message again changes nothing.
@@ -238,7 +238,7 @@ class SkippedData:
 
     purpose: Purpose
     chunk: int  # index among the chunks of all files of the stream
-    kinds: tuple[LeftOutKind, ...]
+    kinds: tuple[SkippedData, ...]
 
 
 @dataclass(frozen=True)
@@ -498,7 +498,7 @@ Message = (
     | Notice
     | FeederOrders
     | FeederReport
-    | SkippedData
+    | SkippedDataReport
     | UntrainedFeatures
     | WorkerOrders
     | WorkerReport

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from loader.stream.config import DataConfig
 from pool.metrics.feature_uses import UntrainedShare
 from pool.protocol.identity import WORKER, Peer
-from pool.protocol.messages import Notice, SkippedData, UntrainedFeatures
+from pool.protocol.messages import Notice, SkippedDataReport, UntrainedFeatures
 from pool.supervisor.skipped_summary import SkippedSummary
 
 log = logging.getLogger(__name__)
@@ -24,13 +24,13 @@ class Notices:
         self._worker_notices: set[str] = set()  # texts of workers that were shown
         self._untrained_fields: set[str] = set()  # fields that were shown
 
-    def show(self, peer: Peer, message: Notice | SkippedData | UntrainedFeatures) -> None:
+    def show(self, peer: Peer, message: Notice | SkippedDataReport | UntrainedFeatures) -> None:
         """Shows a message of a process, unless an equal one was shown before."""
         match message:
             case Notice(text):
                 log.warning("%s: %s", peer, text)
                 self._show_notice(peer, text)
-            case SkippedData():
+            case SkippedDataReport():
                 line = self.skipped.add(message)
                 if line is not None:
                     self._print_line(line)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from loader.stream.config import DataConfig
 from loader.stream.skipped_data import SkippedChunks
 from loader.stream.sources import create_source
-from pool.protocol.messages import Purpose, SkippedData
+from pool.protocol.messages import Purpose, SkippedDataReport
 
 _DATA_NAMES: dict[Purpose, str] = {"train": "training data", "validate": "validation data"}
 
@@ -20,7 +20,7 @@ class SkippedSummary:
         self._sample_name = create_source(config.source).samples
         self._chunks: dict[Purpose, SkippedChunks] = {}
 
-    def add(self, report: SkippedData) -> str | None:
+    def add(self, report: SkippedDataReport) -> str | None:
         """Adds a feeder's report. Returns a line for the user if this is the first report about training data, or the
         first about validation data."""
         is_first = report.purpose not in self._chunks

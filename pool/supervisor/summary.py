@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pool.checkpoint.folder import step_path
 from pool.checkpoint.state import BEST, FOLDER, LAST
-from pool.metrics.digits import in_digits
+from pool.metrics.digits import format_value
 from pool.metrics.layout import AVERAGE, LOSS
 from pool.protocol.messages import RunReport
 
@@ -69,7 +69,7 @@ def _describe_checkpoints(folder: Path, report: RunReport) -> str:
         return newest
     best = step_path(folder, report.best_step)
     name = "" if report.best_metric == LOSS else f"{report.best_metric} "
-    value = "" if math.isnan(report.best_value) else f", validation {name}{in_digits(report.best_value)}"
+    value = "" if math.isnan(report.best_value) else f", validation {name}{format_value(report.best_value)}"
     if report.best_step == report.checkpoint:
         return f"best and newest checkpoint: {best}{value}"
     return f"best checkpoint: {best}{value}; {newest.replace(f'{folder}/', '')}"

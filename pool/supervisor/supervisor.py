@@ -30,7 +30,7 @@ from pool.protocol.messages import (
     Roster,
     RosterEntry,
     RunReport,
-    SkippedData,
+    SkippedDataReport,
     UntrainedFeatures,
 )
 from pool.protocol.resend import RESEND_MS, RESEND_SECONDS, ResendTimer
@@ -268,7 +268,7 @@ class Supervisor:
                 self._send_roster()
             elif isinstance(message, Heartbeat):
                 self._processes.record_heartbeat(peer, message.still, time.monotonic())
-            elif isinstance(message, Notice | SkippedData | UntrainedFeatures):
+            elif isinstance(message, Notice | SkippedDataReport | UntrainedFeatures):
                 self._notices.show(peer, message)
             elif isinstance(message, RunReport) and peer.role == COORDINATOR:
                 self._processes.record_heartbeat(peer, 0.0, time.monotonic())

@@ -10,7 +10,7 @@ import os
 import socket
 
 from pool.protocol.messages import RunReport
-from pool.telemetry.progress import eta
+from pool.telemetry.progress import format_eta
 
 
 class ServiceManager:
@@ -51,7 +51,7 @@ class ServiceManager:
 
 def _format_status(report: RunReport) -> str:
     """Returns the status line that `systemctl status` shows."""
-    parts = [f"step {report.step}/{report.steps}", eta(report)]
+    parts = [f"step {report.step}/{report.steps}", format_eta(report)]
     if report.waits_for_disk:
         parts.append("waits for room on the disk, to write what is left")
     if report.waits_for_nets:

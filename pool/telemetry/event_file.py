@@ -40,7 +40,7 @@ class EventFile:
 
         `scalars`: value of each curve, by the curve's name.
         """
-        self._look()
+        self._open_if_missing()
         values = [Summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items()]
         self._append(Event(wall_time=time.time(), step=step, summary=Summary(value=values)))
 
@@ -49,13 +49,13 @@ class EventFile:
             os.close(self._fd)
         self._fd = -1
 
-    def _look(self) -> None:
+    def _open_if_missing(self) -> None:
         """Makes the file if it does not exist, or was deleted. Raises OSError."""
         if self._fd >= 0 and os.path.lexists(self._path):
             return
         self.close()
         make_folder(self._folder)
-        self._path, self._fd = _new_file(self._folder)
+        self._path, self._fd = _create_newest_file(self._folder)
         try:
             self._append(Event(wall_time=time.time(), file_version=_VERSION))
             if self.begin_at is not None:
@@ -79,7 +79,7 @@ class EventFile:
             raise
 
 
-def _new_file(folder: Path) -> tuple[Path, int]:
+def _create_newest_file(folder: Path) -> tuple[Path, int]:
     """Makes a file whose name sorts after all others in the folder. Returns path and descriptor. Raises OSError.
 
     The name begins with the time in seconds. Clocks may have been set back, and several processes may start in one

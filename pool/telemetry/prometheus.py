@@ -50,23 +50,23 @@ class Exporter:
         """Starts a thread that answers requests. `address`: HOST:PORT, empty for none; `run`: name of the run; `say`:
         shows a line to the user."""
         self._numbers = RunNumbers(run)
-        self._server: WebServer | None = None
+        self._create_server: WebServer | None = None
         if not address:
             return
         try:
-            self._server = _server(address, self._numbers)
+            self._create_server = _create_server(address, self._numbers)
         except (PoolError, ImportError) as error:
             say(f"{KEY}: {error}; training goes on without it")
             return
-        threading.Thread(target=self._server.serve_forever, name="prometheus", daemon=True).start()
+        threading.Thread(target=self._create_server.serve_forever, name="prometheus", daemon=True).start()
 
     def take(self, report: RunReport, deaths: Mapping[str, int]) -> None:
         """Stores the newest state to serve. `deaths`: number of deaths of processes so far, by role."""
         self._numbers.take(report, deaths)
 
     def close(self) -> None:
-        if self._server is not None:
-            self._server.shutdown()
+        if self._create_server is not None:
+            self._create_server.shutdown()
 
 
 class RunNumbers:
@@ -143,7 +143,7 @@ def _validation(report: RunReport) -> dict[str, Sequence[float]]:
     return {LOSS: report.validation_losses, **{each.name: each.values for each in report.validation_metrics}}
 
 
-def _server(address: str, numbers: RunNumbers) -> WebServer:
+def _create_server(address: str, numbers: RunNumbers) -> WebServer:
     """Makes the web server at HOST:PORT. Raises UnavailableError, ImportError."""
     from prometheus_client import CollectorRegistry, make_wsgi_app
 

@@ -55,7 +55,7 @@ SINKS = Registry(
 )
 
 
-def factory_of(name: str) -> Callable[[Path], Sink]:
+def find_factory(name: str) -> Callable[[Path], Sink]:
     """Finds the function that makes a sink, by the sink's name in `run.sinks`. Raises ValueError with one line of
     text."""
     if name in EXTRAS and find_spec(name) is None:

@@ -124,12 +124,12 @@ def merge(run_dir: Path, to: Path) -> Merged:
     """Merges the files of all processes into one trace, then removes them. Raises OSError; then `to` is not written."""
     events: list[dict[str, Any]] = []
     torn = 0
-    parts = _parts(run_dir)
+    parts = _list_parts(run_dir)
     for part in parts:
         with files.Reader(part) as file:
             lines = file.take(file.nbytes).splitlines()
         for line in lines:
-            if (event := _event_in(line)) is not None:
+            if (event := _parse_event(line)) is not None:
                 events.append(event)
             else:
                 torn += 1
@@ -152,17 +152,17 @@ def finish(run_dir: Path, to: Path) -> str:
 
 def clear(run_dir: Path) -> None:
     """Removes the trace files that processes of an earlier run wrote. Ignores files that can't be removed."""
-    for part in _parts(run_dir):
+    for part in _list_parts(run_dir):
         files.remove_quietly(part)
     with suppress(OSError):
         (run_dir / FOLDER).rmdir()
 
 
-def _parts(run_dir: Path) -> list[Path]:
+def _list_parts(run_dir: Path) -> list[Path]:
     return sorted((run_dir / FOLDER).glob("*.jsonl"))
 
 
-def _event_in(line: bytes) -> dict[str, Any] | None:
+def _parse_event(line: bytes) -> dict[str, Any] | None:
     """Parses a line as an event with a time. Returns None if a full disk or a death has cut the line short."""
     with suppress(ValueError, RecursionError):
         event = json.loads(line)

@@ -33,14 +33,14 @@ class WebServer(ThreadedWSGIServer):
         self._free = threading.BoundedSemaphore(MOST_CONNECTIONS)
         self._incomplete: dict[socket.socket, None] = {}  # connections whose request is still to come, oldest first
         self._lock = threading.Lock()  # protects `_incomplete`
-        with _bound(host, port) as bound:
+        with _bind_socket(host, port) as bound:
             self.address, port = bound.getsockname()[:2]
             super().__init__(self.address, port, application, _Handler, fd=bound.fileno())
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Answers a request in a thread, or closes the connection if MOST_CONNECTIONS others are open and none can be
         ended."""
-        if not self._free.acquire(blocking=False) and not self._hang_up_on_slowest():
+        if not self._free.acquire(blocking=False) and not self._close_slowest():
             self.shutdown_request(request)
             return
         with self._lock:
@@ -64,7 +64,7 @@ class WebServer(ThreadedWSGIServer):
         with self._lock:
             self._incomplete.pop(connection, None)
 
-    def _hang_up_on_slowest(self) -> bool:
+    def _close_slowest(self) -> bool:
         """Closes the connection that has been sending its request for the longest time. Returns whether its thread
         became free."""
         with self._lock:
@@ -118,7 +118,7 @@ class _RequestBytes(io.RawIOBase):
         return self._connection.recv_into(buffer)
 
 
-def _bound(host: str, port: int) -> socket.socket:
+def _bind_socket(host: str, port: int) -> socket.socket:
     """Returns a socket that listens at a host and port. Raises UnavailableError."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]

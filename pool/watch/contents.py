@@ -17,11 +17,11 @@ from pool.checkpoint.state import BEST, FOLDER, LAST
 from pool.config.member_settings import find_differing_keys
 from pool.errors import ConfigError
 from pool.metrics.layout import NET
-from pool.metrics.medians import MEMBERS, of_members
+from pool.metrics.medians import MEMBERS, name_member_values
 from pool.run_folder.records import RecordFile
 from pool.stages.end import find_network, is_tested
 from pool.watch.curves import Curves
-from pool.watch.lives import deaths, lanes, read_changes
+from pool.watch.lives import find_deaths, group_by_process, read_changes
 
 _RATE = "samples_per_second"
 
@@ -43,7 +43,7 @@ class Watch:
                 runs.append((folder, read_run(folder, history.read), history))
             except (ConfigError, OSError) as error:
                 notes.append(f"left out: {error}")
-        return _contents(runs, notes)
+        return _page_contents(runs, notes)
 
     def check(self) -> None:
         """Checks that each folder is a run's or holds runs. Raises ConfigError."""
@@ -79,12 +79,12 @@ class _History:
             self._forget()
         for record in self._file.read():
             if "loss" in record:
-                self.steps.add(_inverted(_numbers(record)))
+                self.steps.add(_invert_speed(_flatten_record(record)))
                 self._newest.append(record)
             elif any(name.startswith(NET) for name in record):
-                self.nets.add(_numbers(record))
+                self.nets.add(_flatten_record(record))
             else:
-                self.validations.add(_numbers(record))
+                self.validations.add(_flatten_record(record))
                 self._validated.append(record)
         return sorted([*self._validated, *self._newest], key=lambda record: record["step"])
 
@@ -94,32 +94,32 @@ class _History:
         self._newest = deque[Mapping[str, Any]](maxlen=RECENT)
 
 
-def _numbers(record: Mapping[str, Any]) -> dict[str, float]:
+def _flatten_record(record: Mapping[str, Any]) -> dict[str, float]:
     """Returns the numbers of a record by name. Those of members are called `member.M.NAME`."""
     numbers = {name: value for name, value in record.items() if name != MEMBERS}
     for name, values in record.get(MEMBERS, {}).items():
-        numbers |= of_members(name, values)
+        numbers |= name_member_values(name, values)
     return numbers
 
 
-def _inverted(numbers: dict[str, float]) -> dict[str, float]:
+def _invert_speed(numbers: dict[str, float]) -> dict[str, float]:
     """Replaces the speed by the seconds for a sample, as a mean over steps of seconds is meaningful and that of speeds
     is not. The value is NaN where the speed is not known, at the first step after a start."""
     rate = numbers.get(_RATE, 0.0)
     return {**numbers, _RATE: 1 / rate if rate > 0 else math.nan}
 
 
-def _contents(runs: Sequence[tuple[Path, Run, _History]], notes: Sequence[str]) -> dict[str, Any]:
+def _page_contents(runs: Sequence[tuple[Path, Run, _History]], notes: Sequence[str]) -> dict[str, Any]:
     """Returns the contents of the whole page."""
     keys = find_differing_keys([run.config for _, run, _ in runs])
     return {
         "notes": [*notes, *find_incomparable([run for _, run, _ in runs])],
         "keys": keys,
-        "runs": [_run(folder, run, history, keys) for folder, run, history in runs],
+        "runs": [_describe_run(folder, run, history, keys) for folder, run, history in runs],
     }
 
 
-def _run(folder: Path, run: Run, history: _History, keys: Sequence[str]) -> dict[str, Any]:
+def _describe_run(folder: Path, run: Run, history: _History, keys: Sequence[str]) -> dict[str, Any]:
     """Returns what the page shows of one run: status, curves, members, processes, checkpoints."""
     steps = history.steps.columns()
     steps[_RATE] = [1 / seconds if seconds else None for seconds in steps.get(_RATE, ())]
@@ -136,25 +136,25 @@ def _run(folder: Path, run: Run, history: _History, keys: Sequence[str]) -> dict
             "nets": history.nets.columns(),
         },
         "keys_of_members": members,
-        "members": [_member(member, members) for member in run.members],
+        "members": [_describe_member(member, members) for member in run.members],
         "lanes": [
             {"process": lane.process, "changes": [[each.time, each.stage.value, each.why] for each in lane.changes]}
-            for lane in lanes(changes)
+            for lane in group_by_process(changes)
         ],
-        "deaths": [asdict(death) for death in deaths(changes)],
-        "checkpoints": _checkpoints(folder),
-        "network": _network(folder),
+        "deaths": [asdict(death) for death in find_deaths(changes)],
+        "checkpoints": _describe_checkpoints(folder),
+        "network": _describe_network(folder),
     }
 
 
-def _member(member: Run, keys: Sequence[str]) -> dict[str, Any]:
+def _describe_member(member: Run, keys: Sequence[str]) -> dict[str, Any]:
     """Returns the numbers and settings of one member in which it differs from the others."""
     numbers = summarize_run(member, ())
     wanted = ("member", "best_validation_loss", "best_validation_step", "last_loss")
     return {**{name: numbers[name] for name in wanted}, "settings": format_settings(member, keys)}
 
 
-def _checkpoints(folder: Path) -> dict[str, Any]:
+def _describe_checkpoints(folder: Path) -> dict[str, Any]:
     """Returns the steps of a run's checkpoints, and those of the newest and the best one, or -1 if there is none."""
     place = folder / FOLDER
     with suppress(OSError):
@@ -163,7 +163,7 @@ def _checkpoints(folder: Path) -> dict[str, Any]:
     return {"steps": [], "newest": -1, "best": -1}
 
 
-def _network(folder: Path) -> dict[str, Any] | None:
+def _describe_network(folder: Path) -> dict[str, Any] | None:
     """Returns the network that a stage of a recipe ended with. Returns None if there is none, or the run is no
     stage."""
     network = find_network(folder)

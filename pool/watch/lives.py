@@ -19,7 +19,7 @@ _LINE = re.compile(
     rf"(?P<process>coordinator|feeder|worker \d+) \(incarnation (?P<incarnation>\d+)\): "
     rf"(?P<stage>{'|'.join(stage.value for stage in Stage)}): (?P<why>.*)"
 )
-_MOST = 100_000  # number of newest lines of the log that are read
+_MAX_LINES = 100_000  # number of newest lines of the log that are read
 _NORMAL_END = "it exited with code 0"
 
 
@@ -61,14 +61,14 @@ def read_changes(run: Path, since: float = 0.0) -> list[Change]:
     except OSError:
         return []
     try:
-        return list(_newest(fd, since))[::-1]
+        return list(_read_newest(fd, since))[::-1]
     except OSError:
         return []
     finally:
         os.close(fd)
 
 
-def lanes(changes: Sequence[Change]) -> list[Lane]:
+def group_by_process(changes: Sequence[Change]) -> list[Lane]:
     """Groups the changes by process: coordinator, feeder, workers."""
     by_process: dict[str, Lane] = {}
     for change in changes:
@@ -76,7 +76,7 @@ def lanes(changes: Sequence[Change]) -> list[Lane]:
     return [by_process[name] for name in sorted(by_process, key=lambda name: (name.split()[0], len(name), name))]
 
 
-def deaths(changes: Sequence[Change]) -> list[Death]:
+def find_deaths(changes: Sequence[Change]) -> list[Death]:
     """Returns the unexpected deaths, in order. If the supervisor killed the process, its reason comes first in
     `why`."""
     found: list[Death] = []
@@ -94,17 +94,17 @@ def deaths(changes: Sequence[Change]) -> list[Death]:
     return found
 
 
-def _newest(fd: int, since: float) -> Iterator[Change]:
+def _read_newest(fd: int, since: float) -> Iterator[Change]:
     """Yields the changes since a time from the newest back, as far as a limit of lines."""
     for number, (_, line) in enumerate(lines_from_the_end(fd)):
-        change = _change_in(line.decode(errors="replace"))
+        change = _parse_change(line.decode(errors="replace"))
         if change is not None:
-            if change.time < since or number >= _MOST:
+            if change.time < since or number >= _MAX_LINES:
                 return
             yield change
 
 
-def _change_in(line: str) -> Change | None:
+def _parse_change(line: str) -> Change | None:
     """Parses a line of the log. Returns None if it does not report a change of stage."""
     if (match := _LINE.match(line)) is None:
         return None

@@ -13,7 +13,7 @@ _TOKEN = re.compile(r"[A-Za-z0-9._~-]{16,200}")  # characters without a meaning 
 _NAME = re.compile(r"[\w-]+(\.[\w-]+)*", re.ASCII)
 
 
-def token_in(path: Path) -> str:
+def read_token(path: Path) -> str:
     """Returns the token in a file. A file that does not exist is written with a new token. Raises ConfigError."""
     try:
         token = _read_or_make(path)

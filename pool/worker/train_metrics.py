@@ -13,7 +13,7 @@ import numpy.typing as npt
 from loader.stream.schema import BatchSchema
 from pool.ensemble.member import Member
 from pool.metrics.layout import NOTHING, Measured
-from pool.metrics.numbers import numbers_of
+from pool.metrics.numbers import compute_metrics
 from pool.task.factory import task_metrics
 
 
@@ -41,6 +41,6 @@ class TrainMetrics:
         fill_arrays(arrays)
         values: list[float] = []
         for index, (member, member_arrays) in enumerate(zip(members, arrays, strict=True)):
-            by_name = numbers_of(task_metrics(member.task, schema), member_arrays)
+            by_name = compute_metrics(task_metrics(member.task, schema), member_arrays)
             values += [math.nan if index in frozen else by_name[name] for name, _ in self.measured.metrics]
         return tuple(values)

@@ -62,7 +62,7 @@ def test_a_step_has_the_bits_of_the_cpus(kind: type[Adam] | type[RangerLite]) ->
         parameter = torch.nn.Parameter(weights.to(device, copy=True))
         optimizer = kind([parameter])
         addends = [Addend(place, gradient.to(device), None) for place, gradient in enumerate(gradients)]
-        optimizer.take_norm(1.0, 4096)
+        optimizer.set_global_norm(1.0, 4096)
         optimizer.reduce_and_step(parameter, parameter.data.clone(), addends, scale=0.25)
         found.append(parameter.data.cpu())
     assert torch.equal(*found)

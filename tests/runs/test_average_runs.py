@@ -13,7 +13,7 @@ from safetensors.numpy import load_file
 from pool.export.export import export_checkpoint
 from pool.export.load import load_network
 from pool.export.member import Choice
-from pool.metrics.digits import in_digits
+from pool.metrics.digits import format_value
 from tests.support.runs import TOY, Ended, WholeRun, run, run_well
 
 AVERAGE = "average.safetensors"
@@ -56,7 +56,7 @@ def test_it_is_validated_beside_the_weights_and_chooses_the_best_checkpoint(aver
     assert found[11] != of_weights[11]
     best = min((4, 8, 11), key=found.__getitem__)
     assert (averaged.dir / "checkpoints/best").readlink() == Path(f"step-{best:09d}")
-    assert f"average_loss {in_digits(found[11])}" in averaged.out
+    assert f"average_loss {format_value(found[11])}" in averaged.out
     assert "--ema" in averaged.out.splitlines()[-1]
 
 

@@ -10,7 +10,7 @@ from functools import partial
 import torch
 
 from loader.stream.schema import SparseBatch
-from pool.coordinator.exchange_setup.copies import Copies, FromDevices, InHostMemory
+from pool.coordinator.exchange_setup.copies import DeviceCopies, HostCopies, StateCopies
 from pool.crash_points import crash_point
 from pool.device.names import parse_device
 from pool.device.page_lock import page_lock
@@ -33,7 +33,7 @@ from pool.shm.memory import Memory
 from pool.shm.signals import CoordinatorSignals
 
 
-def devices_of(start: CoordinatorStart) -> Sequence[torch.device]:
+def exchange_devices(start: CoordinatorStart) -> Sequence[torch.device]:
     """Returns the devices of the exchange as torch names them in this process. It sees these devices alone, chosen by
     the identifiers of the cards, because the numbers of cards may change when one is lost."""
     own = own_devices([parse_device(name) for name in start.exchange.devices], start.exchange_cards)
@@ -52,8 +52,8 @@ class Exchanges:
         devices: Sequence[torch.device],
         exported: Future[ExportedMemory] | None = None,
     ) -> None:
-        """Makes each member's end of the exchange. `devices`: as `devices_of` returns them. `exported`: if the only
-        worker is a thread of this process, receives the device memory that it uses."""
+        """Makes each member's end of the exchange. `devices`: as `exchange_devices` returns them. `exported`: if the
+        only worker is a thread of this process, receives the device memory that it uses."""
         self._start = start
         self._exported = exported
         self._devices = devices
@@ -71,12 +71,12 @@ class Exchanges:
         }
         self._host = HostMemory(memory.weight_halves(), gradient_slots, memory.average())
         self.memory_exporter: MemoryExporter | None = None  # exports device memory to workers in other processes
-        self.copies: Copies = InHostMemory()  # makes copies of the run's state for snapshots
-        make = self._on_device() if start.exchange.on_device else self._on_host
+        self.copies: StateCopies = HostCopies()  # makes copies of the run's state for snapshots
+        make = self._open_devices() if start.exchange.on_device else self._create_host_end
         layouts = enumerate(start.layout.member_layouts)
         self.members: Sequence[CoordinatorExchange] = [make(member, layout) for member, layout in layouts]
 
-    def _on_host(self, member: int, layout: MemberLayout) -> CoordinatorExchange:
+    def _create_host_end(self, member: int, layout: MemberLayout) -> CoordinatorExchange:
         """Makes the coordinator's end of an exchange in host memory, for one member."""
         devices, rounds = enumerate(self._start.devices), layout.slot_plan != layout.plan
         return HostCoordinator(
@@ -89,14 +89,14 @@ class Exchanges:
             other_sums=self.others,
         )
 
-    def _on_device(self) -> partial[CoordinatorExchange]:
+    def _open_devices(self) -> partial[CoordinatorExchange]:
         """Opens the devices and allocates memory on them for gradients and weights. Returns the function that makes the
         coordinator's end of the exchange for a member."""
         layout, exchange, config = self._start.layout, self._start.exchange, self._start.config
         choose_computing(own_kernels=config.pool.own_kernels, dense_products=config.pool.dense_products)
         devices = self._devices
         for name, device in zip(exchange.devices, devices, strict=True):
-            _open(name, device)
+            _open_device(name, device)
         torch.accelerator.set_device_index(devices[0].index)  # for calls of torch that name no device
         self._memory.register(page_lock)
         shared = None if exchange.one_process else shared_memory_of(devices[0].type)
@@ -106,7 +106,7 @@ class Exchanges:
         stores = [
             DeviceStore(
                 device,
-                _allocated if shared is None else shared.allocate,
+                _allocate if shared is None else shared.allocate,
                 nbytes,
                 config.pool.gradient_slots,
                 slot_nbytes,
@@ -117,16 +117,16 @@ class Exchanges:
             for device in devices
         ]
         device_stores = DeviceStores(stores, exchange.workers)
-        self.copies = FromDevices(devices)
+        self.copies = DeviceCopies(devices)
         if self._exported is not None:
             (worker,) = exchange.workers_on_devices
             self._exported.set_result(device_stores.export_memory(worker, self._start.peer.incarnation))
             crash_point("coordinator.memory_lent")
         elif shared is not None and exchange.workers_on_devices:
             self.memory_exporter = MemoryExporter(self._start.address_key, self._start.peer, device_stores, shared)
-        return partial(self._of_devices, device_stores, assign_owners(layout.plans, len(devices)))
+        return partial(self._create_device_end, device_stores, assign_owners(layout.plans, len(devices)))
 
-    def _of_devices(
+    def _create_device_end(
         self, device_stores: DeviceStores, owners: Sequence[Mapping[ShardKey, int]], member: int, layout: MemberLayout
     ) -> CoordinatorExchange:
         """Makes the coordinator's end of an exchange on devices, for one member. `owners`: by member, the device of
@@ -152,12 +152,12 @@ class Exchanges:
         return SparseBatch.view(self._start.layout.schema, slot).sparse[field].touched
 
 
-def _allocated(device: torch.device, nbytes: int) -> torch.Tensor:
+def _allocate(device: torch.device, nbytes: int) -> torch.Tensor:
     """Allocates device memory that no other process uses, as bytes."""
     return torch.empty(nbytes, dtype=torch.uint8, device=device)
 
 
-def _open(name: str, device: torch.device) -> None:
+def _open_device(name: str, device: torch.device) -> None:
     """Opens a device, and uses a stream of its own on it from now on. Raises ResourceError, LostDeviceError."""
     with naming_lost_devices(name):  # a lost card hides those numbered after it, so the first that fails is lost
         open_device(device, "coordinator", name, "set pool.exchange to host")

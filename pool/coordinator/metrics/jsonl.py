@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from loader.command_line.json_line import json_line
-from pool.coordinator.metrics.records import forget_after
-from pool.metrics.medians import MEMBERS, member_of
+from pool.coordinator.metrics.records import remove_after
+from pool.metrics.medians import MEMBERS, split_member_name
 from pool.run_folder.lines import LineFile
 from pool.run_folder.records import METRICS
 
@@ -26,7 +26,7 @@ class JsonLines:
 
     def resume(self, step: int) -> None:
         """Removes the records of steps after `step`, which are done again. Raises OSError."""
-        self.validated = forget_after(self.path, step)
+        self.validated = remove_after(self.path, step)
 
     def add(self, step: int, scalars: Mapping[str, float]) -> bool:
         """Writes a line of numbers by name. Returns True. Raises OSError if it could not be written, and waits."""
@@ -63,7 +63,7 @@ def _record(scalars: Mapping[str, float]) -> dict[str, Any]:
     record: dict[str, Any] = {}
     lists: dict[str, list[float]] = {}
     for name, value in scalars.items():
-        if (own := member_of(name)) is None:
+        if (own := split_member_name(name)) is None:
             record[name] = value
         else:
             lists.setdefault(own[1], []).append(value)

@@ -19,12 +19,12 @@ from loader.exit_codes import EXIT_RESOURCES
 from pool.checkpoint.schedule import FINAL_MINUTES, FinalAttempts
 from pool.checkpoint.validations import Validation
 from pool.coordinator.metrics.jsonl import JsonLines
-from pool.coordinator.metrics.shares import Spent, shares
+from pool.coordinator.metrics.shares import Spent, compute_shares
 from pool.coordinator.metrics.sinks import Sinks, open_sinks
 from pool.coordinator.scheduler.actions import Commit
 from pool.errors import RunError
 from pool.metrics.layout import LOSS, NET, PREFIX, TRAIN
-from pool.metrics.medians import median_of, of_members
+from pool.metrics.medians import median_of, name_member_values
 from pool.protocol.messages import MetricValue, NetNumbers, RunReport, Shares, Times
 
 Activity = Literal["reducing", "optimizing", "waiting_for_machines"]
@@ -75,9 +75,9 @@ class Metrics:
         self._validation_metrics: tuple[MetricValue, ...] = ()
         self._validation_step = 0
         self._losses: tuple[float, ...] = ()
-        self._noted = -1  # the newest step for whose net numbers are written
+        self._newest_net = -1  # the newest step for whose net numbers are written
 
-    def worker(self, index: int, times: Times) -> None:
+    def update_times(self, index: int, times: Times) -> None:
         """Takes the times that a worker reports, by its index. The run's clock starts when the first worker has
         computed something."""
         before = self._workers.get(index, times)
@@ -85,14 +85,14 @@ class Metrics:
         if self._begin is None and times.computing > before.computing:
             self._begin = self._last_commit = time.monotonic()
 
-    def committed(self, commit: Commit, learning_rates: Sequence[float], traffic: Traffic) -> None:
+    def add_step(self, commit: Commit, learning_rates: Sequence[float], traffic: Traffic) -> None:
         """Writes the record of a step that is done. `learning_rates`: those that the step was made with, one for each
         member (network of an ensemble)."""
         now = time.monotonic()
         seconds = now - (self._last_commit if self._last_commit is not None else now)
         self._last_commit = now
         self._losses = tuple(fmean(own) if own else math.nan for own in commit.losses)
-        self._look_at_times()
+        self._update_shares()
         self._sinks.add(
             commit.step + 1,
             {
@@ -101,22 +101,22 @@ class Metrics:
                 "epoch": commit.next_cursor.epoch,
                 "samples_per_second": self._samples_per_step / seconds if seconds > 0 else 0.0,
                 "gradient_mb": (traffic.read_nbytes - self._traffic.read_nbytes) / 1e6,
-                **self._sent_mb(traffic),
+                **self._describe_traffic(traffic),
                 "batches_ready": float(commit.batches_ready),
                 **{f"{TRAIN}{metric.name}": metric.value for metric in commit.metrics},
                 **vars(self._shares),
-                **of_members("loss", self._losses),
-                **of_members("learning_rate", learning_rates),
+                **name_member_values("loss", self._losses),
+                **name_member_values("learning_rate", learning_rates),
                 **{
                     name: value
                     for metric in commit.metrics
-                    for name, value in of_members(f"{TRAIN}{metric.name}", metric.values).items()
+                    for name, value in name_member_values(f"{TRAIN}{metric.name}", metric.values).items()
                 },
             },
         )
         self._traffic = traffic
 
-    def _sent_mb(self, traffic: Traffic) -> dict[str, float]:
+    def _describe_traffic(self, traffic: Traffic) -> dict[str, float]:
         """Returns the megabytes that were sent to each other machine in the step, as a field of the record; none if
         there are no other machines."""
         if traffic.sent_nbytes is None:
@@ -130,7 +130,7 @@ class Metrics:
         yield
         self._seconds[activity] += time.monotonic() - begin
 
-    def validated(self, version: int, losses: tuple[float, ...], metrics: Sequence[MetricValue] = ()) -> None:
+    def add_validation(self, version: int, losses: tuple[float, ...], metrics: Sequence[MetricValue] = ()) -> None:
         """Writes the record of a validation, unless an earlier process has written it. `version`: the validated
         weights. `losses`: one for each member (network of an ensemble)."""
         self._validation_losses, self._validation_step = losses, version
@@ -139,18 +139,18 @@ class Metrics:
             values = {f"{PREFIX}{LOSS}": losses, **{f"{PREFIX}{metric.name}": metric.values for metric in metrics}}
             scalars = {name: median_of(each) for name, each in values.items()}
             for name, each in values.items():
-                scalars |= of_members(name, each)
+                scalars |= name_member_values(name, each)
             self._sinks.add(version, scalars)
 
-    def tried(self, nets: Sequence[NetNumbers]) -> None:
+    def add_net_results(self, nets: Sequence[NetNumbers]) -> None:
         """Writes the numbers that the user's command has returned for exported nets (`train.on_export`). Those of each
         step are written once."""
         for net in nets:
-            if net.step > self._noted:
-                self._noted = net.step
+            if net.step > self._newest_net:
+                self._newest_net = net.step
                 scalars = {f"{NET}{number.name}": number.value for number in net.numbers}
                 for number in net.numbers:
-                    scalars |= of_members(f"{NET}{number.name}", number.values)
+                    scalars |= name_member_values(f"{NET}{number.name}", number.values)
                 self._sinks.add(net.step, scalars)
 
     def report(
@@ -185,7 +185,7 @@ class Metrics:
             best_value=math.nan if best is None else best.value(best_metric),
             best_metric=best_metric,
             validation_metrics=self._validation_metrics,
-            noted=self._noted,
+            noted=self._newest_net,
         )
 
     @property
@@ -194,7 +194,7 @@ class Metrics:
         return self._lines.unwritten
 
     @property
-    def waits(self) -> bool:
+    def waits_for_disk(self) -> bool:
         """True if nothing is left to do but to write lines for which the disk has no room."""
         return self._attempts.waits and self.unwritten > 0
 
@@ -231,7 +231,7 @@ class Metrics:
         """Closes all sinks, which writes what they hold."""
         self._sinks.close()
 
-    def _look_at_times(self) -> None:
+    def _update_shares(self) -> None:
         """Computes what shares of the time the run's parts have taken since the last time. Does nothing until the
         workers have spent more than a second since then. The first call computes them at once."""
         reports = self._workers.values()
@@ -242,5 +242,5 @@ class Metrics:
             **self._seconds,
         )
         if spent.of_workers - self._spent.of_workers > 1.0 or self._spent == Spent():
-            self._shares = shares(self._spent, spent, len(reports)) or self._shares
+            self._shares = compute_shares(self._spent, spent, len(reports)) or self._shares
             self._spent = spent

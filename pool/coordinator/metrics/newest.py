@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pool.metrics.layout import NET, PREFIX, TRAIN
-from pool.metrics.medians import member_of
+from pool.metrics.medians import split_member_name
 
 # Tags of the curves, by field of metrics.jsonl. The part before the slash is the group that the curve is shown in.
 TAGS = {
@@ -47,7 +47,7 @@ class NewestNumbers:
 def _tag(name: str) -> str:
     """Returns the tag under which a number is shown as a curve, such as loss/train. A number of one member (network of
     an ensemble) gets a tag of its own below that of all members. Metrics of a task have no entry in TAGS."""
-    if (own := member_of(name)) is not None:
+    if (own := split_member_name(name)) is not None:
         return f"{_tag(own[1])}/member {own[0]}"
     if name.startswith(TRAIN):
         return f"train/{name.removeprefix(TRAIN)}"

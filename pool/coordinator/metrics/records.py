@@ -17,7 +17,7 @@ from pool.run_folder.records import record_in
 _BEGIN = b'{"step": '  # how every record begins
 
 
-def forget_after(path: Path, step: int) -> int:
+def remove_after(path: Path, step: int) -> int:
     """Removes the records of steps after `step` from the end of the file, and an incomplete line that a dead writer has
     left. With `step` 0, removes everything. Numbers of exported nets of steps up to `step` are kept: they may come
     after the records of later steps.

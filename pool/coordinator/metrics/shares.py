@@ -24,7 +24,7 @@ class Spent:
         return self.computing + self.waiting_for_batches + self.waiting_for_weights
 
 
-def shares(before: Spent, now: Spent, workers: int) -> Shares | None:
+def compute_shares(before: Spent, now: Spent, workers: int) -> Shares | None:
     """Returns what shares of the run's time its parts take between two measurements; None if no time has passed.
 
     While the coordinator adds up gradients, steps the optimizer, or waits for other machines, all workers may be

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from loader.plugins.error_text import format_error_with_location
 from loader.plugins.interface import find_interface_problem
-from pool.telemetry.sinks import ResumedSink, Sink, factory_of
+from pool.telemetry.sinks import ResumedSink, Sink, find_factory
 
 
 def open_sinks(names: Sequence[str], run_dir: Path, notify: Callable[[str], object]) -> list[Sink]:
@@ -17,7 +17,7 @@ def open_sinks(names: Sequence[str], run_dir: Path, notify: Callable[[str], obje
     sinks: list[Sink] = []
     for name in names:
         try:
-            sink = factory_of(name)(run_dir)
+            sink = find_factory(name)(run_dir)
             problem = find_interface_problem(sink, Sink, "a metrics sink")
         except (Exception, SystemExit) as error:  # a user's code may raise anything
             problem = format_error_with_location(error)
@@ -50,7 +50,7 @@ class Sinks:
             with self.guarded(sink):
                 if sink.add(step, scalars) and id(sink) in self._failed:
                     self._failed.remove(id(sink))
-                    self._notify(f"{_place_of(sink)} is written again")
+                    self._notify(f"{_describe_sink(sink)} is written again")
 
     def close(self) -> None:
         """Closes each sink; an error is reported to the user."""
@@ -67,10 +67,10 @@ class Sinks:
             if id(sink) not in self._failed:
                 self._failed.add(id(sink))
                 reason = (error.strerror or error) if isinstance(error, OSError) else format_error_with_location(error)
-                self._notify(f"{_place_of(sink)} can't be written: {reason}; training goes on")
+                self._notify(f"{_describe_sink(sink)} can't be written: {reason}; training goes on")
 
 
-def _place_of(sink: Sink) -> str:
+def _describe_sink(sink: Sink) -> str:
     """Returns a name for a sink that the user understands: its path, or its class if the path of a user's own sink
     can't be shown."""
     try:

@@ -13,8 +13,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from pool.checkpoint.validations import Goal, Validations
-from pool.metrics.digits import in_digits
-from pool.metrics.medians import named
+from pool.metrics.digits import format_value
+from pool.metrics.medians import format_members
 
 _MAX_REASONS = 8  # different reasons in one line
 
@@ -38,14 +38,14 @@ class EarlyStopping:
     def describe(self, validations: Validations, members: Collection[int] = (0,)) -> str:
         """Returns one line for the user that names these members and the reasons why they have stopped."""
         assert validations.newest is not None
-        subject = f"{named(members)} " if validations.members else ""
+        subject = f"{format_members(members)} " if validations.members else ""
         members_by_reason = defaultdict[str, list[int]](list)
         for member in sorted(members):
             members_by_reason[self._reason(validations.of_members[member])].append(member)
         if len(members_by_reason) == 1:
             reasons = list(members_by_reason)
         else:
-            reasons = [f"{named(group)}: {reason}" for reason, group in members_by_reason.items()]
+            reasons = [f"{format_members(group)}: {reason}" for reason, group in members_by_reason.items()]
         if len(reasons) > _MAX_REASONS:
             reasons = [*reasons[:_MAX_REASONS], "..."]
         return (
@@ -64,7 +64,7 @@ class EarlyStopping:
             return f"{name} was finite in none of {validations.since} {noun}"
         return (
             f"{validations.since} {noun} without a better {name} than the "
-            f"{in_digits(validations.record.value(name))} of step {validations.record.step}"
+            f"{format_value(validations.record.value(name))} of step {validations.record.step}"
         )
 
     def describe_resumed(self, validations: Validations, members: Collection[int] = (0,)) -> str:

@@ -2,7 +2,7 @@
 group of batches) are in use. Pure.
 
 After the coordinator's death workers may still compute for it. A worker sends nothing to the successor while it does
-(`JobQueue.may_speak`). The successor lets the feeder fill the ring again when every worker that was alive at its start
+(`JobQueue.can_report`). The successor lets the feeder fill the ring again when every worker that was alive at its start
 has sent something or is dead (I4).
 """
 

@@ -1,7 +1,7 @@
 """The step of a bucket: from the gradients of its batches to its part of the next version of the weights (I3).
 
 An optimizer of `pool.optim` adds the gradients up, steps and writes in one pass over memory (`FusedStep`). Any other
-takes one whole gradient and changes the weights in place (`pool.coordinator.update.sum_then_step`).
+takes the complete gradient and changes the weights in place (`pool.coordinator.update.sum_then_step`).
 """
 
 from __future__ import annotations
@@ -28,13 +28,15 @@ class BucketStep(Protocol):
         """Adds up the contributions that are there already. Their memory is free afterwards."""
 
     def update(self, action: Update) -> None:
-        """Adds up the rest, and makes the bucket's next version, unless that needs the gradients of all buckets."""
+        """Adds up the remaining contributions, and writes the bucket's next version, unless that needs the gradients
+        of all buckets."""
 
 
 class FusedStep:
     """Adds the gradients up, steps the optimizer and writes the new version in one pass over memory.
 
-    Only sums that are begun before the rest is there are stored. Version `step`, which workers read, stays as it is.
+    Only sums that are begun before all gradients are there are stored. Version `step`, which workers read, stays as it
+    is.
     """
 
     def __init__(
@@ -56,17 +58,17 @@ class FusedStep:
             crash_point("coordinator.before_fold")
             for part in self.parts:
                 if action.is_first:
-                    part.begin()
+                    part.reset_sum()
                 part.reduce(action.contributions, action.covered)
 
     def update(self, action: Update) -> None:
         with self._stopwatch.optimizing(action.step, action.bucket):
             crash_point("coordinator.before_fold")
-            rest = () if action.reduction is None else action.reduction.contributions
-            for part in self.parts:
-                if action.starts_sum:
-                    part.begin()
-            gradients = [(part, part.gradients(rest)) for part in self.parts]
+            contributions = () if action.reduction is None else action.reduction.contributions
+            if action.starts_sum:
+                for part in self.parts:
+                    part.reset_sum()
+            gradients = [(part, part.collect_addends(contributions)) for part in self.parts]
             step_fused(self._optimizers, self._bucket, action.step, gradients, self._scale(action.num_batches))
 
 
@@ -74,10 +76,10 @@ BucketGradients = Sequence[tuple[ParameterPart, Sequence[Addend]]]  # all parts 
 
 
 def step_fused(optimizers: BucketOptimizers, bucket: int, step: int, gradients: BucketGradients, scale: float) -> None:
-    """Makes version step + 1 of a bucket with the sums of the gradients, times `scale`, by an optimizer of
-    `pool.optim`: it reads the gradients and the old version, and writes the new one in the same pass."""
+    """Writes version step + 1 of a bucket with the sums of the gradients, times `scale`, by an optimizer of
+    `pool.optim`, which reads the gradients and the old version in the same pass."""
     for part, addends in gradients:
-        part.next_version(step, addends)
+        part.prepare_step(step, addends)
     crash_point("coordinator.weights_caught_up")
     with optimizers.stepping(bucket) as optimizer:
         for part, addends in gradients:
@@ -86,4 +88,4 @@ def step_fused(optimizers: BucketOptimizers, bucket: int, step: int, gradients: 
                 optimizer.reduce_and_step(part.parameter, old, addends, first_row=first_row, scale=scale)
     crash_point("coordinator.weights_folded")
     for part, _ in gradients:
-        part.give_out(step)
+        part.send_weights(step)

@@ -6,8 +6,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from torch import nn
-
 from pool.config.tree import Config
 from pool.coordinator.update.bucket_step import BucketStep, FusedStep, Scale
 from pool.coordinator.update.changed_rows import Changes
@@ -15,7 +13,7 @@ from pool.coordinator.update.parameter_part import ParameterPart
 from pool.coordinator.update.stopwatch import Stopwatch
 from pool.coordinator.update.sum_then_step import GlobalNormStep, SumThenStep
 from pool.coordinator.update.unchanged_rows import CopyAllRows, CopyUntouchedRows, CopyWithoutGradient, UnchangedRows
-from pool.exchange.interface import CoordinatorExchange, ShardMemory
+from pool.exchange.interface import CoordinatorExchange
 from pool.exchange.plan import Plan
 from pool.optim.buckets import BucketOptimizers
 from pool.optim.native import NativeOptimizer
@@ -28,66 +26,86 @@ class BucketSteps:
 
     buckets: list[BucketStep]  # by number of the bucket
     parts: list[ParameterPart]  # of all buckets
-    whole: GlobalNormStep | None  # steps all buckets at the end of each step; None: each bucket is stepped by itself
+    global_norm_step: GlobalNormStep | None  # steps all buckets at the end; None: each bucket is stepped by itself
     changes: Changes  # which rows of tables the steps have changed
 
 
-def choose_bucket_steps(
+def create_bucket_steps(
     config: Config, plan: Plan, optimizers: BucketOptimizers, exchange: CoordinatorExchange, stopwatch: Stopwatch
 ) -> BucketSteps:
-    """Makes the objects that step a member's buckets: in one pass over memory where the optimizer is our own and
-    nothing needs the whole gradient first, else sum by sum."""
+    """Creates the objects that step a member's buckets: in one pass over memory where the optimizer is our own and
+    nothing needs the complete gradient first, else with a stored sum."""
     train, scale = config.train, _scale(config)
-    changes = _changes(plan, optimizers)
-    parts = [_parts(b, plan, optimizers, exchange, changes) for b in range(len(plan.buckets))]
+    changes = _create_changes(plan, optimizers)
+    bucket_optimizers = [optimizers.of(bucket) for bucket in range(len(plan.buckets))]
+    waits_for_norm = train.clip_norm is not None or any(map(_needs_global_norm, bucket_optimizers))
+    parts: list[ParameterPart] = []
     buckets: list[BucketStep] = []
     summed: list[SumThenStep] = []
-    made = [optimizers.of(b) for b in range(len(plan.buckets))]
-    waits = train.clip_norm is not None or any(isinstance(each, NativeOptimizer) and each.whole_norm for each in made)
-    for b, own in enumerate(parts):
-        if isinstance(made[b], NativeOptimizer) and not waits and train.clip_value is None:
-            buckets.append(FusedStep(b, own, optimizers, scale, stopwatch))
+    for bucket, optimizer in enumerate(bucket_optimizers):
+        bucket_parts = _create_parts(bucket, plan, optimizers, exchange, changes)
+        parts += bucket_parts
+        if isinstance(optimizer, NativeOptimizer) and not waits_for_norm and train.clip_value is None:
+            buckets.append(FusedStep(bucket, bucket_parts, optimizers, scale, stopwatch))
             continue
-        summed.append(SumThenStep(b, own, optimizers, scale, stopwatch, clip_value=train.clip_value, waits=waits))
-        buckets.append(summed[-1])
-    size = sum(math.prod(parameter.shape) for parameter in plan.parameters)
-    whole = GlobalNormStep(train.clip_norm, summed, made, size) if waits else None
-    return BucketSteps(buckets, [part for own in parts for part in own], whole, changes)
+        step = SumThenStep(
+            bucket,
+            bucket_parts,
+            optimizers,
+            scale,
+            stopwatch,
+            clip_value=train.clip_value,
+            waits_for_norm=waits_for_norm,
+        )
+        summed.append(step)
+        buckets.append(step)
+    global_norm_step = None
+    if waits_for_norm:
+        num_parameters = sum(math.prod(parameter.shape) for parameter in plan.parameters)
+        global_norm_step = GlobalNormStep(train.clip_norm, summed, bucket_optimizers, num_parameters)
+    return BucketSteps(buckets, parts, global_norm_step, changes)
 
 
-def _changes(plan: Plan, optimizers: BucketOptimizers) -> Changes:
-    """Makes the record of changed rows, for the tables whose optimizer writes touched rows alone."""
-    rows = {
-        plan.parameters[index].name: plan.parameters[index].shape[0]
-        for b, bucket in enumerate(plan.buckets)
-        for index in bucket.parameters
-        if _writes_touched_rows(optimizers, b) and plan.parameters[index].sparse_field is not None
-    }
-    return Changes(rows, len(SNAPSHOTS))
+def _needs_global_norm(optimizer: object) -> bool:
+    return isinstance(optimizer, NativeOptimizer) and optimizer.needs_global_norm
 
 
-def _parts(
-    b: int, plan: Plan, optimizers: BucketOptimizers, exchange: CoordinatorExchange, changes: Changes
+def _create_changes(plan: Plan, optimizers: BucketOptimizers) -> Changes:
+    """Creates the record of changed rows, for the tables whose optimizer writes touched rows alone."""
+    num_rows: dict[str, int] = {}
+    for number, bucket in enumerate(plan.buckets):
+        if not _writes_touched_rows(optimizers, number):
+            continue
+        for index in bucket.parameters:
+            parameter = plan.parameters[index]
+            if parameter.sparse_field is not None:
+                num_rows[parameter.name] = parameter.shape[0]
+    return Changes(num_rows, len(SNAPSHOTS))
+
+
+def _create_parts(
+    number: int, plan: Plan, optimizers: BucketOptimizers, exchange: CoordinatorExchange, changes: Changes
 ) -> list[ParameterPart]:
-    """Makes the parts of parameters that lie in bucket `b`, each with its memory and its way of copying unchanged
-    numbers."""
+    """Creates the parts of parameters that lie in bucket `number`, each with its memory and the object that copies its
+    unchanged numbers."""
+    bucket, parts = plan.buckets[number], []
+    for index, parameter in zip(bucket.parameters, optimizers.parameters[number], strict=True):
+        memory = exchange.shard(bucket, index)
+        unchanged_rows: UnchangedRows
+        if _writes_touched_rows(optimizers, number) and memory.is_table:
+            table_changes = changes.of_table(plan.parameters[index].name)
+            unchanged_rows = CopyUntouchedRows(memory, len(parameter), table_changes)
+        elif isinstance(optimizers.of(number), NativeOptimizer):
+            unchanged_rows = CopyWithoutGradient(memory)
+        else:
+            unchanged_rows = CopyAllRows(memory)
+        parts.append(ParameterPart(index, parameter, memory, unchanged_rows))
+    return parts
 
-    def made(index: int, parameter: nn.Parameter) -> ParameterPart:
-        memory = exchange.shard(plan.buckets[b], index)
-        return ParameterPart(index, parameter, memory, carry_over(memory, plan.parameters[index].name, parameter))
 
-    def carry_over(memory: ShardMemory, name: str, parameter: nn.Parameter) -> UnchangedRows:
-        if _writes_touched_rows(optimizers, b) and memory.is_table:
-            return CopyUntouchedRows(memory, len(parameter), changes.of(name))
-        return CopyWithoutGradient(memory) if isinstance(optimizers.of(b), NativeOptimizer) else CopyAllRows(memory)
-
-    parameters = zip(plan.buckets[b].parameters, optimizers.parameters[b], strict=True)
-    return [made(index, parameter) for index, parameter in parameters]
-
-
-def _writes_touched_rows(optimizers: BucketOptimizers, b: int) -> bool:
-    """True if the optimizer of bucket `b` writes only rows of tables that have a gradient."""
-    optimizer = optimizers.of(b)
+def _writes_touched_rows(optimizers: BucketOptimizers, bucket: int) -> bool:
+    """Returns True if the optimizer of a bucket writes only rows of tables that have a gradient."""
+    optimizer = optimizers.of(bucket)
     return isinstance(optimizer, NativeOptimizer) and optimizer.touched_only
 
 

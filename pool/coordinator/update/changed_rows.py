@@ -24,38 +24,38 @@ class ChangedRows:
         many copies of it there are."""
         words = -(-rows // 64)
         self.rows = rows
-        self._newly = np.zeros(words, np.uint64)  # changed rows that are not in `_since` yet
-        self._lists: list[Touched] = []  # changed rows that are not in `_newly` yet
-        self._since: list[Rows] = [np.zeros(words, np.uint64) for _ in range(copies)]  # by copy: changed since it
+        self._new = np.zeros(words, np.uint64)  # changed rows that are not in `_since` yet
+        self._marked: list[Touched] = []  # changed rows that are not in `_newly` yet
+        self._changed: list[Rows] = [np.zeros(words, np.uint64) for _ in range(copies)]  # by copy: changed since it
 
     def mark(self, touched: Touched) -> None:
         """Marks rows as changed. `touched`: their feature numbers within the table, ascending. The list must stay as it
         is until `settle`."""
-        self._lists.append(touched)
+        self._marked.append(touched)
 
-    def settle(self) -> None:
+    def apply_marks(self) -> None:
         """Enters all rows marked since the last call into the record. To be called at least once a step, when nobody
         waits."""
-        lists, self._lists = self._lists, []
+        lists, self._marked = self._marked, []
         for touched in lists:
-            _native.mark_rows(self._newly, touched)
+            _native.mark_rows(self._new, touched)
 
     def mark_range(self, first: int, last: int) -> None:
         """Marks all rows from `first` to below `last` as changed."""
         self.mark(np.arange(first, last, dtype=np.uint32))
 
-    def since(self, copy: int) -> Rows:
+    def changed_since(self, copy: int) -> Rows:
         """Returns the rows that have changed since copy number `copy` was made, as bits: row r is bit r % 64 of word r
         // 64. The array is the live one."""
-        self.settle()
-        for rows in self._since:
-            np.bitwise_or(rows, self._newly, out=rows)
-        self._newly[:] = 0
-        return self._since[copy]
+        self.apply_marks()
+        for rows in self._changed:
+            np.bitwise_or(rows, self._new, out=rows)
+        self._new[:] = 0
+        return self._changed[copy]
 
-    def copied(self, copy: int) -> None:
+    def mark_copied(self, copy: int) -> None:
         """Notes that copy number `copy` is up to date: all rows that `since` has returned are copied."""
-        self._since[copy][:] = 0
+        self._changed[copy][:] = 0
 
 
 class Changes:
@@ -67,27 +67,27 @@ class Changes:
         self._tables = {name: ChangedRows(count, copies) for name, count in rows.items()}
 
     @classmethod
-    def together(cls, of_members: Iterable[Changes]) -> Changes:
+    def join(cls, of_members: Iterable[Changes]) -> Changes:
         """Joins the records of all members (networks of an ensemble) into one. The records of single tables are shared,
         not copied."""
         made = cls({}, 0)
         made._tables = {name: table for changes in of_members for name, table in changes._tables.items()}
         return made
 
-    def settle(self) -> None:
+    def apply_marks(self) -> None:
         """Enters rows marked as changed into the records of all tables."""
         for table in self._tables.values():
-            table.settle()
+            table.apply_marks()
 
-    def of(self, parameter: str) -> ChangedRows:
+    def of_table(self, parameter: str) -> ChangedRows:
         """Returns the record of a table, by name of the parameter."""
         return self._tables[parameter]
 
-    def since(self, copy: int, tensors: Iterable[TensorBytes]) -> dict[str, Rows]:
+    def changed_since(self, copy: int, tensors: Iterable[TensorBytes]) -> dict[str, Rows]:
         """Returns the rows that have changed since copy number `copy` was made, by name of the tensor. Names are
         `parameter`, or `parameter/key` for optimizer state. Tensors without the rows of a recorded table are left
         out."""
-        known = {name: (table.rows, table.since(copy)) for name, table in self._tables.items()}
+        known = {name: (table.rows, table.changed_since(copy)) for name, table in self._tables.items()}
         named: dict[str, Rows] = {}
         for tensor in tensors:
             rows, changed = known.get(tensor.name) or known.get(tensor.name.rpartition("/")[0]) or (0, None)
@@ -95,7 +95,7 @@ class Changes:
                 named[tensor.name] = changed
         return named
 
-    def copied(self, copy: int) -> None:
+    def mark_copied(self, copy: int) -> None:
         """Notes that copy number `copy` of every table is up to date."""
         for table in self._tables.values():
-            table.copied(copy)
+            table.mark_copied(copy)

@@ -36,7 +36,7 @@ class Stopwatch:
             yield
 
     @contextmanager
-    def ahead(self, version: int) -> Iterator[None]:
+    def copying_early(self, version: int) -> Iterator[None]:
         """Measures the copying of weights ahead of a step. Only the trace shows it, because workers compute
         meanwhile."""
         with self._trace.span("copy ahead", version=version):

@@ -12,17 +12,17 @@ from pool.coordinator.update.changed_rows import ChangedRows
 from pool.exchange.interface import ShardMemory
 from pool.kernels.reduction import Addend, Touched, union_rows
 
-_NONE: Touched = np.zeros(0, np.uint32)
+_NO_ROWS: Touched = np.zeros(0, np.uint32)
 
 
 class UnchangedRows(Protocol):
-    """Copies one parameter part's unchanged numbers to the next version."""
+    """Copies the numbers of one parameter part that a step leaves unchanged to the next version of the weights."""
 
-    def ahead(self, version: int, /) -> None:
-        """Copies weights early that `over` would have to copy later. To be called when `version` of the weights is
-        complete and its gradients are still to come. The call may be left out."""
+    def copy_early(self, version: int, /) -> None:
+        """Copies weights that `copy_before_step` would have to copy later. To be called when `version` of the weights
+        is complete and its gradients are still to come. The call may be left out."""
 
-    def over(self, version: int, gradients: Sequence[Addend], /) -> None:
+    def copy_before_step(self, version: int, gradients: Sequence[Addend], /) -> None:
         """Copies weights from `version` to the next one: those that the optimizer reads there, and those that it does
         not write. To be called before the optimizer steps with these gradients."""
 
@@ -31,104 +31,103 @@ class UnchangedRows(Protocol):
         all."""
 
     @property
-    def written(self) -> Touched | None:
-        """The rows that the optimizer writes in the step for which `over` was called; None if it may write any."""
+    def written_rows(self) -> Touched | None:
+        """The rows that the optimizer writes in the step of the last `copy_before_step`; None if it may write any."""
 
-    def forget(self) -> None:
-        """Notes that the old and the new version of the weights may differ in any row, because something else has
-        written them."""
+    def mark_all_changed(self) -> None:
+        """Records that the old and the new version of the weights may differ in any row, because something else than
+        the optimizer has written them."""
 
 
 class CopyAllRows:
-    """Copies for an optimizer that changes weights in place, as torch's do: the new version is a copy of the old one
-    before it steps."""
+    """Copies all weights before each step, for an optimizer that changes weights in place, as torch's do."""
 
-    written = None
+    written_rows = None
 
     def __init__(self, memory: ShardMemory) -> None:
         self._memory = memory
-        self._equal = False  # True: the new version is a copy of the old one
+        self._is_copied = False  # True: the new version is a copy of the old one
 
-    def ahead(self, version: int) -> None:
+    def copy_early(self, version: int) -> None:
         self._memory.copy_unchanged(version)
-        self._equal = True
+        self._is_copied = True
 
-    def over(self, version: int, _: Sequence[Addend]) -> None:
-        if not self._equal:
+    def copy_before_step(self, version: int, _: Sequence[Addend]) -> None:
+        if not self._is_copied:
             self._memory.copy_unchanged(version)
-        self._equal = False
+        self._is_copied = False
 
     def rows_to_write(self, _: Sequence[Addend]) -> Touched | None:
         return None
 
-    def forget(self) -> None:
-        self._equal = False
+    def mark_all_changed(self) -> None:
+        self._is_copied = False
 
 
 class CopyWithoutGradient:
-    """Copies for an optimizer of ours that reads the old version and writes all of the new one. Nothing has to be
-    copied unless there is no gradient."""
+    """Copies weights only in a step without a gradient, for an optimizer of ours that reads the old version and writes
+    all of the new one."""
 
-    written = None
+    written_rows = None
 
     def __init__(self, memory: ShardMemory) -> None:
         self._memory = memory
 
-    def ahead(self, version: int) -> None:
+    def copy_early(self, version: int) -> None:
         pass
 
-    def over(self, version: int, gradients: Sequence[Addend]) -> None:
+    def copy_before_step(self, version: int, gradients: Sequence[Addend]) -> None:
         if not gradients:
             self._memory.copy_unchanged(version)
 
     def rows_to_write(self, _: Sequence[Addend]) -> Touched | None:
         return None
 
-    def forget(self) -> None:
+    def mark_all_changed(self) -> None:
         pass
 
 
 class CopyUntouchedRows:
-    """Copies for an optimizer that writes only the rows of a table that the gradients define.
+    """Copies rows of a table, for an optimizer that writes only the rows that the gradients define.
 
-    The two versions differ in the rows that the step before has written. These are copied early; or, once the gradients
-    are there, only those of them that are not written again.
+    The two versions differ in the rows that the step before has written. Either these are copied early, or once the
+    gradients are there: then only those that the optimizer does not write again.
     """
 
-    def __init__(self, memory: ShardMemory, rows: int, changes: ChangedRows) -> None:
-        """Makes the copier for one part of a table. `memory`, `rows`: of the part, and how many rows it has. `changes`:
-        records all rows that are written."""
+    def __init__(self, memory: ShardMemory, num_rows: int, changes: ChangedRows) -> None:
+        """Creates the copier for one part of a table. `memory`, `num_rows`: of the part, and how many rows it has.
+        `changes`: records all rows that are written."""
         self._memory = memory
         self._first_row = memory.first_row
-        self._rows = rows
+        self._num_rows = num_rows
         self._changes = changes
-        self._changed: Touched | None = None  # rows in which the two versions may differ; None: all
+        self._different_rows: Touched | None = None  # rows in which the two versions may differ; None: all
 
-    def ahead(self, version: int) -> None:
-        self._copy(version, None, share=2)  # half of the threads: workers need cores too
-        self._changed = _NONE
+    def copy_early(self, version: int) -> None:
+        self._copy_different_rows(version, except_rows=None, share=2)  # half of the threads: workers need cores too
+        self._different_rows = _NO_ROWS
 
-    def over(self, version: int, gradients: Sequence[Addend]) -> None:
-        written = union_rows(gradients, self._first_row, self._rows)
-        self._copy(version, written)
-        self._changed = _NONE if written is None else written
-        self._changes.mark(self._changed)
+    def copy_before_step(self, version: int, gradients: Sequence[Addend]) -> None:
+        rows = self.rows_to_write(gradients)
+        self._copy_different_rows(version, except_rows=rows)
+        self._different_rows = _NO_ROWS if rows is None else rows
+        self._changes.mark(self._different_rows)
 
     def rows_to_write(self, gradients: Sequence[Addend]) -> Touched | None:
-        return union_rows(gradients, self._first_row, self._rows)
+        return union_rows(gradients, self._first_row, self._num_rows)
 
     @property
-    def written(self) -> Touched | None:
-        return self._changed
+    def written_rows(self) -> Touched | None:
+        return self._different_rows
 
-    def _copy(self, version: int, but_not: Touched | None, *, share: int = 1) -> None:
-        """Copies the table rows in which the two versions of the weights may differ, except the rows `but_not`.
-        `share`: uses one in so many of the threads that are worth starting."""
-        if self._changed is None:
+    def _copy_different_rows(self, version: int, *, except_rows: Touched | None, share: int = 1) -> None:
+        """Copies the table rows in which the two versions of the weights may differ, but for `except_rows`. `share`:
+        uses one in so many of the threads that are worth starting."""
+        if self._different_rows is None:
             self._memory.copy_unchanged(version)
-        elif len(self._changed) > 0:
-            self._memory.copy_unchanged(version, self._changed, but_not=but_not, share=share)
+        elif len(self._different_rows) > 0:
+            self._memory.copy_unchanged(version, self._different_rows, but_not=except_rows, share=share)
 
-    def forget(self) -> None:
-        self._changed = None
-        self._changes.mark_range(self._first_row, self._first_row + self._rows)
+    def mark_all_changed(self) -> None:
+        self._different_rows = None
+        self._changes.mark_range(self._first_row, self._first_row + self._num_rows)

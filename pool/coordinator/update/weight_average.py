@@ -31,14 +31,14 @@ class WeightAverage:
         newest version that was added."""
         self._config = config
         self._names = names
-        self._place = place
+        self._memory = place
         self._parameters = parameters
         self.count = 0
 
     @property
-    def named(self) -> Mapping[str, Tensor]:
+    def named_tensors(self) -> Mapping[str, Tensor]:
         """The averaged weights by name; empty before the first version of the weights is added."""
-        return dict(zip(self._names, self._place, strict=True)) if self.count else {}
+        return dict(zip(self._names, self._memory, strict=True)) if self.count else {}
 
     def restore(self, count: int, saved: Mapping[str, Tensor]) -> None:
         """Loads an average that `named` has returned when `count` versions were in it. Raises CheckpointError if its
@@ -46,44 +46,44 @@ class WeightAverage:
         self.count = count if saved else 0
         if not saved:
             return
-        places = dict(zip(self._names, self._place, strict=True))
+        places = dict(zip(self._names, self._memory, strict=True))
         if difference := first_difference(tensor_specs(saved), tensor_specs(places)):
             raise CheckpointError(f"averaged weights are not the model's: {difference}")
         for name, place in places.items():
             place.copy_(saved[name])
 
-    def completed(self, version: int, tensors: Sequence[Tensor]) -> None:
+    def add_version(self, version: int, tensors: Sequence[Tensor]) -> None:
         """Adds a complete version of the weights to the average, if the settings say that this version counts.
         `tensors`: the weights, in the order of the names."""
         if not self._config.includes(version):
             return
         self.count += 1
         if self.count == 1:
-            self._copy(tensors)
+            self._copy_from(tensors)
             return
         rate = self._config.rate(self.count)
         for index, (place, tensor) in enumerate(self._pairs(tensors)):
             if index < self._parameters:
-                _move(place, tensor, rate)
+                _move_average(place, tensor, rate)
                 crash_point("coordinator.mid_average")
             else:
                 place.copy_(tensor)
 
-    def show(self, tensors: Sequence[Tensor]) -> None:
+    def fill_if_empty(self, tensors: Sequence[Tensor]) -> None:
         """Prepares the average for a validation of the weights in `tensors`. Before the first version is added, these
         weights take the place of the average."""
         if self.count == 0:
-            self._copy(tensors)
+            self._copy_from(tensors)
 
-    def _copy(self, tensors: Sequence[Tensor]) -> None:
+    def _copy_from(self, tensors: Sequence[Tensor]) -> None:
         for place, tensor in self._pairs(tensors):
             place.copy_(tensor)
 
     def _pairs(self, tensors: Sequence[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
-        return zip(self._place, tensors, strict=True)
+        return zip(self._memory, tensors, strict=True)
 
 
-def _move(average: Tensor, weights: Tensor, rate: float) -> None:
+def _move_average(average: Tensor, weights: Tensor, rate: float) -> None:
     """Adds rate * (weights - average) to the average, in place."""
     if average.dtype == torch.float32 and average.device.type == "cpu":
         threads = choose_num_threads(average.numel(), MEMORY_BOUND)

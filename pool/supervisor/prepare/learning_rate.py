@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pool.metrics.medians import named
+from pool.metrics.medians import format_members
 from pool.process.plan_result import LearningRates
 from pool.supervisor.prepare.run_plan import RunPlan
 
@@ -19,7 +19,7 @@ def rate_lines(run: RunPlan) -> Iterator[str]:
     for m, rates in enumerate(run.planned.rates):
         members.setdefault(rates, []).append(m)
     for rates, numbers in list(members.items())[:_MOST]:
-        who = f"{named(numbers)}: " if len(members) > 1 else ""
+        who = f"{format_members(numbers)}: " if len(members) > 1 else ""
         yield who + _said(rates, run.step, plateau=config.members[numbers[0]].schedule.plateau.patience is not None)
         if rates is not None and rates.low_from is not None:
             yield (

@@ -177,9 +177,9 @@ DEVICE_RACES: tuple[DeviceRace, ...] = (
     OneProcess(
         "weights of a snapshot are copied behind the event that says they are",
         "copies",
-        '        _wait_on_devices(self._events())\n        weights = self._copied("weights", state.weights)\n',
+        '        _wait_on_devices(self._events())\n        weights = self._copy_all("weights", state.weights)\n',
         "        early = self._events()\n        self._events = lambda: early\n        _wait_on_devices(early)\n"
-        '        weights = self._copied("weights", state.weights)\n',
+        '        weights = self._copy_all("weights", state.weights)\n',
     ),
     OneProcess("a snapshot goes to memory that is not page-locked", "copies", "dtype, pin_memory=True", "dtype"),
     OneProcess(

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from pool.checkpoint.store import Checkpoint
 from pool.config.load import parse_config
-from pool.coordinator.exchange_setup.copies import Copied
+from pool.coordinator.exchange_setup.copies import StateCopy
 from pool.coordinator.models import Models
 from pool.coordinator.scheduler.actions import CopyBuffers, Reduce, Update
 from pool.coordinator.update.stopwatch import Stopwatch
@@ -72,7 +72,7 @@ class SteppingRig(WorkerRig):
         `one process`)."""
         assert not snapshot or kind in ("host", "one process"), "others do not order who writes behind the copy"
         self._takes_snapshot = snapshot
-        self._snapshot: Copied | None = None
+        self._snapshot: StateCopy | None = None
         self._kind = kind
         self._early, self._touched_only = early, touched_only or kind == "shared rows"
         self._is_shared = kind in ("shared", "shared rows")
@@ -99,7 +99,7 @@ class SteppingRig(WorkerRig):
                 slot[:] = batch
             self._models: Models = self._boss.submit(self._made_models).result()
             devices = [torch.device(device) for device in DEVICES]
-            self._copies = self._code.copies.FromDevices(devices)
+            self._copies = self._code.copies.DeviceCopies(devices)
             self._begin_worker()
             self._boss.submit(self._begin).result()
         except BaseException:
@@ -224,7 +224,7 @@ class SteppingRig(WorkerRig):
 
     def _begin(self) -> None:
         self._models.initialize()
-        self._models.begin(0)
+        self._models.start(0)
         self._models.publish(0)
 
     def _take(self, step: int, bucket: int, contribution: Contribution) -> None:
@@ -234,20 +234,20 @@ class SteppingRig(WorkerRig):
         places = range(contribution.group_index + 1)
         reduction = Reduce(step, bucket, contributions, places, contributions[0].group_index == 0, last, batches)
         if last:
-            self._models.ahead()  # as late as can be
+            self._models.copy_early()  # as late as can be
             self._models.buckets[bucket].update(Update(step, bucket, batches, reduction))
         elif self._early:
             self._models.buckets[bucket].reduce(reduction)
 
     def _take_buffers(self, step: int, contribution: Contribution) -> None:
-        self._models.members[0].take_buffers(CopyBuffers(step, 0, contribution))
+        self._models.members[0].copy_buffers(CopyBuffers(step, 0, contribution))
         if self._early:
-            self._models.settle()
+            self._models.wait_until_read()
 
     def _commit(self, step: int) -> None:
         self._models.commit(step)
         if self._snapshot is not None:
-            self._snapshot.superseded()
+            self._snapshot.protect()
         elif self._takes_snapshot:
             self._snapshot = self._copy_of_state()
         self._models.publish(step + 1)
@@ -255,8 +255,8 @@ class SteppingRig(WorkerRig):
     def _tensors(self) -> dict[str, bytes]:
         return _bytes_of(self._copy_of_state())
 
-    def _copy_of_state(self) -> Copied:
-        copied: Copied = self._copies.begin(self._state())
+    def _copy_of_state(self) -> StateCopy:
+        copied: StateCopy = self._copies.start(self._state())
         return copied
 
     def _state(self) -> Checkpoint:
@@ -341,7 +341,7 @@ _NO_METRICS: Any = _NoMetrics()
 _TRACE: Any = Trace(Path(), Peer(WORKER), on=False)
 
 
-def _bytes_of(copied: Copied) -> dict[str, bytes]:
+def _bytes_of(copied: StateCopy) -> dict[str, bytes]:
     copied.wait()
     tensors = {**copied.state.weights, **copied.state.optimizer_tensors}
     return {name: tensor.detach().numpy().tobytes() for name, tensor in tensors.items()}

@@ -193,24 +193,24 @@ class Run:
             state=lambda: state(self.step),
             notify=self.said.append,
         )
-        self.checkpoints.meanwhile = writer.end
+        self.checkpoints.while_waiting = writer.end
 
     def resume(self) -> None:
         self.checkpoints.resume(self.step, self.known)
 
     def advance(self, loss: float | None = None) -> None:
         self.step += 1
-        self.checkpoints.committed(self.step, validated_next=loss is not None)
+        self.checkpoints.on_commit(self.step, validated_next=loss is not None)
         if loss is not None:
             self.validate(loss)
 
     def validate(self, loss: float) -> None:
         known = self.checkpoints.validations.after([Validation(self.step, loss)])
-        self.checkpoints.validated(known)
+        self.checkpoints.on_validation(known)
 
     def written(self, problem: str | None = None) -> None:
         self.writer.end(problem)
-        self.checkpoints.hear()
+        self.checkpoints.handle_ended()
 
 
 def test_each_validation_that_is_better_gets_a_checkpoint_of_its_own_version() -> None:
@@ -228,7 +228,7 @@ def test_what_is_due_at_a_validated_step_waits_for_the_result_and_holds_it() -> 
     run.advance(2.0)
     run.written()
     run.step = 2
-    run.checkpoints.committed(2, validated_next=True)
+    run.checkpoints.on_commit(2, validated_next=True)
     assert run.writer.begun == [1]
     run.validate(5.0)
     assert run.writer.in_work is not None
@@ -276,7 +276,7 @@ def test_the_last_checkpoint_is_kept_in_memory_until_the_disk_takes_it(monkeypat
     run.advance()
     assert not run.checkpoints.finish(1)
     run.written("No space left on device")
-    assert run.checkpoints.waits
+    assert run.checkpoints.waits_for_disk
     assert not run.checkpoints.finish(1)
     assert run.writer.begun == [1], "after a pause"
     now += 0.99 * FINAL_SECONDS
@@ -289,7 +289,7 @@ def test_the_last_checkpoint_is_kept_in_memory_until_the_disk_takes_it(monkeypat
     assert not run.checkpoints.finish(1)
     run.writer.end("No space left on device")
     with pytest.raises(CheckpointError, match=r"No space left on device; .*tried for 60 minutes") as error:
-        run.checkpoints.hear()
+        run.checkpoints.handle_ended()
     assert error.value.exit_code == EXIT_RESOURCES
 
 
@@ -299,7 +299,7 @@ def test_a_state_without_a_form_on_disk_is_not_waited_for() -> None:
     run.checkpoints.finish(1)
     run.writer.end("optimizer keeps what is no plain data", is_permanent=True)
     with pytest.raises(CheckpointError, match="no plain data") as error:
-        run.checkpoints.hear()
+        run.checkpoints.handle_ended()
     assert error.value.exit_code == EXIT_FAILED
 
 
@@ -521,9 +521,9 @@ def test_there_is_no_newer_snapshot_before_the_checkpoint_of_a_net_is_written() 
 
     for _ in range(3):
         run.advance()
-    assert (run.writer.begun, newest(), run.checkpoints.exported) == ([2], 2, 0)
+    assert (run.writer.begun, newest(), run.checkpoints.exported_step) == ([2], 2, 0)
     run.written()
-    assert run.checkpoints.exported == 2
+    assert run.checkpoints.exported_step == 2
     run.advance(1.0)
     assert (run.writer.begun, newest()) == ([2, 4], 4)
     run.advance(0.5)  # the best so far: the run waits for the thread, and goes on with it
@@ -543,7 +543,7 @@ def test_a_net_whose_checkpoint_fails_is_told_and_the_run_goes_on() -> None:
     for _ in range(2):
         run.advance()
     run.written("disk full")
-    assert run.checkpoints.exported == 0
+    assert run.checkpoints.exported_step == 0
     assert "checkpoint of step 2 can't be written: disk full" in run.said[0]
     for _ in range(2):
         run.advance()

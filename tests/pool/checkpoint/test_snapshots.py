@@ -169,7 +169,7 @@ class Training:
             tensors[name][rows] += 1 + torch.rand(len(rows), 1)
         for name in ("bias", "bias/exp_avg", "table/step"):
             tensors[name] += 1
-        self.changes.of("table").mark(touched)
+        self.changes.of_table("table").mark(touched)
         self.state = replace(self.state, step=self.state.step + 1)
 
     def copy(self) -> Checkpoint:

@@ -54,10 +54,10 @@ def test_an_ema_weighs_each_version_decay_times_the_next_and_the_weights_add_up_
     decay, of = 0.9, versions(30, dtype)
     average = made({"kind": "ema", "decay": decay}, place(dtype))
     for version, tensors in enumerate(of):
-        average.completed(version, tensors)
+        average.add_version(version, tensors)
     shares = [decay ** (29 - version) for version in range(1, 30)]  # not of what the run began with
     expected = sum(share * tensors[0].double() for share, tensors in zip(shares, of[1:], strict=True)) / sum(shares)
-    found = average.named
+    found = average.named_tensors
     torch.testing.assert_close(found["weight"].double(), expected, rtol=1e-5, atol=1e-6)
     assert found["buffer"] == 29
     assert average.count == 29
@@ -67,10 +67,10 @@ def test_an_swa_is_the_mean_of_the_versions_that_are_due() -> None:
     of = versions(21)
     average = made({"kind": "swa", "start": 5, "every": 3}, place())
     for version, tensors in enumerate(of):
-        average.completed(version, tensors)
-        assert bool(average.named) is (version >= 5)
+        average.add_version(version, tensors)
+        assert bool(average.named_tensors) is (version >= 5)
     due = [5, 8, 11, 14, 17, 20]
-    torch.testing.assert_close(average.named["weight"], torch.stack([of[v][0] for v in due]).mean(0))
+    torch.testing.assert_close(average.named_tensors["weight"], torch.stack([of[v][0] for v in due]).mean(0))
     assert average.count == len(due)
 
 
@@ -78,11 +78,11 @@ def test_before_the_first_version_the_newest_weights_stand_for_the_average() -> 
     (first, second, third), where = versions(3), place()
     average = made({"kind": "ema", "start": 2}, where)
     for tensors in (first, second):
-        average.show(tensors)
+        average.fill_if_empty(tensors)
         assert torch.equal(where[0], tensors[0])
-        assert not average.named
-    average.completed(2, third)
-    average.show(first)
+        assert not average.named_tensors
+    average.add_version(2, third)
+    average.fill_if_empty(first)
     assert torch.equal(where[0], third[0])
 
 
@@ -90,14 +90,14 @@ def test_what_goes_on_from_what_was_saved_has_the_same_bits() -> None:
     of = versions(12)
     straight, first = (made({"kind": "ema", "decay": 0.7}, place()) for _ in range(2))
     for version, tensors in enumerate(of):
-        straight.completed(version, tensors)
+        straight.add_version(version, tensors)
     for version in range(7):
-        first.completed(version, of[version])
+        first.add_version(version, of[version])
     second = made({"kind": "ema", "decay": 0.7}, place())
-    second.restore(first.count, {name: tensor.clone() for name, tensor in first.named.items()})
+    second.restore(first.count, {name: tensor.clone() for name, tensor in first.named_tensors.items()})
     for version in range(7, 12):
-        second.completed(version, of[version])
-    assert torch.equal(second.named["weight"], straight.named["weight"])
+        second.add_version(version, of[version])
+    assert torch.equal(second.named_tensors["weight"], straight.named_tensors["weight"])
 
 
 def test_an_average_of_another_model_is_refused_by_name() -> None:

@@ -30,11 +30,11 @@ REASONS = (Reason.SCHEDULE, Reason.BEST, Reason.NET, Reason.MACHINES, Reason.FIN
 def in_stage(stage: Stage, reason: Reason) -> CheckpointProgress:
     progress = CheckpointProgress()
     if stage is not Stage.IDLE:
-        progress.begin(reason)
+        progress.start_copy(reason)
     if stage in (Stage.WRITING, Stage.WRITING_FIRST):
-        progress.write()
+        progress.start_write()
     if stage is Stage.WRITING_FIRST:
-        progress.keep()
+        progress.keep_waiting()
     return progress
 
 
@@ -50,7 +50,7 @@ def test_each_choice_leads_to_a_stage_of_the_table(stage: Stage, under_way: Reas
             assert stage is not Stage.IDLE
             assert under_way is not Reason.NET, "no version is copied before the checkpoint of a net is on the disk"
             if stage is Stage.COPYING:  # that copy ends before the next one begins
-                progress.write()
+                progress.start_write()
             assert Stage.WRITING_FIRST in NEXT[progress.stage]
         case Choice.SNAPSHOT:
             assert stage in (Stage.COPYING, Stage.WRITING), "an area is free"
@@ -62,29 +62,29 @@ def test_each_choice_leads_to_a_stage_of_the_table(stage: Stage, under_way: Reas
 
 def test_what_waited_is_made_for_a_reason_of_its_own() -> None:
     progress = in_stage(Stage.WRITING_FIRST, Reason.SCHEDULE)
-    assert progress.end() is Reason.SCHEDULE
+    assert progress.end_write() is Reason.SCHEDULE
     assert (progress.stage, progress.reason) == (Stage.WRITING, Reason.BEST)
-    assert progress.end() is Reason.BEST
+    assert progress.end_write() is Reason.BEST
     assert (progress.stage, progress.reason) == (Stage.IDLE, None)
 
 
 @pytest.mark.parametrize("stage", [Stage.COPYING, Stage.WRITING, Stage.WRITING_FIRST])
 def test_two_checkpoints_are_not_begun_at_once(stage: Stage) -> None:
     with pytest.raises(AssertionError, match=f"COPYING after {stage.name}"):
-        in_stage(stage, Reason.SCHEDULE).begin(Reason.SCHEDULE)
+        in_stage(stage, Reason.SCHEDULE).start_copy(Reason.SCHEDULE)
 
 
 @dataclass
 class Copy:
-    """A Copied that arrives when its test says so, or when it is waited for. Its memory is that of the next one."""
+    """A StateCopy that arrives when its test says so, or when it is waited for. Its memory is that of the next one."""
 
     state: Checkpoint
-    is_there: bool = False
+    is_complete: bool = False
 
     def wait(self) -> None:
-        self.is_there = True
+        self.is_complete = True
 
-    def superseded(self) -> None:
+    def protect(self) -> None:
         pass
 
 
@@ -94,9 +94,9 @@ class Device:
     def __init__(self) -> None:
         self.newest: Copy | None = None
 
-    def begin(self, state: Checkpoint) -> Copy:
+    def start(self, state: Checkpoint) -> Copy:
         if self.newest is not None:
-            assert self.newest.is_there, "it was not read yet"
+            assert self.newest.is_complete, "it was not read yet"
         self.newest = Copy(state)
         return self.newest
 
@@ -124,7 +124,7 @@ class Run:
             notify=lambda _: None,
             copies=self.device,
         )
-        self.checkpoints.meanwhile = self.write
+        self.checkpoints.while_waiting = self.write
 
     def happen(self, event: str) -> None:
         match event:
@@ -132,26 +132,26 @@ class Run:
                 self.advance(event)
             case "copied":
                 if self.device.newest is not None:
-                    self.device.newest.is_there = True
+                    self.device.newest.is_complete = True
             case "written":
                 self.write()
             case "failed":
                 self.write("No space left on device")
             case "pause":
                 self.now += FIRST_PAUSE
-        self.checkpoints.hear()
+        self.checkpoints.handle_ended()
 
     def advance(self, event: str) -> None:
         self.step += 1
-        self.checkpoints.superseded()
-        self.checkpoints.committed(self.step, validated_next=event != "step")
+        self.checkpoints.on_next_version()
+        self.checkpoints.on_commit(self.step, validated_next=event != "step")
         if event == "step":
             return
         lowest = 100.0 if self.best is None else self.best.loss
         newest = Validation(self.step, lowest - 1 if event == "better" else lowest + 1)
         if self.best is None or event == "better":
             self.best = newest
-        self.checkpoints.validated(self.checkpoints.validations.after([newest]))
+        self.checkpoints.on_validation(self.checkpoints.validations.after([newest]))
 
     def write(self, problem: str | None = None) -> None:
         """Ends the write that is under way; its memory must be as it was when that began."""
@@ -178,9 +178,9 @@ def test_in_any_order_of_events_nothing_is_overwritten_and_all_that_must_be_is_w
         while not run.checkpoints.finish(run.step):
             run.now += FIRST_PAUSE
             run.write()
-            run.checkpoints.hear()
+            run.checkpoints.handle_ended()
     assert run.writer.written[-1] == run.step
-    assert run.checkpoints.saved == run.step
+    assert run.checkpoints.saved_step == run.step
     assert run.writer.begun == sorted(run.writer.begun)
     if nets:
         assert set(range(nets, run.step + 1, nets)) <= set(run.writer.begun)

@@ -18,9 +18,9 @@ def test_what_a_killed_coordinator_left_is_removed_and_written_anew(tmp_path: Pa
     record = FirstStepsRecord(tmp_path, {"run": 1}, lambda: {"weight": torch.arange(4.0)})
     assert not left.exists()
     assert others.exists()  # the supervisor may be writing it
-    record.committed(STEPS - 1)
+    record.on_commit(STEPS - 1)
     assert read_first_steps(tmp_path) is None
-    record.committed(STEPS)
+    record.on_commit(STEPS)
     written = read_first_steps(tmp_path)
     assert written is not None
     assert (written.steps, dict(written.config)) == (STEPS, {"run": 1})

@@ -18,7 +18,7 @@ class Bucket(SumThenStep):
     def __init__(self, total: torch.Tensor, clip_value: float | None) -> None:
         parts: Any = [SimpleNamespace(total=total)]
         nothing: Any = None
-        super().__init__(0, parts, nothing, nothing, nothing, clip_value=clip_value, waits=True)
+        super().__init__(0, parts, nothing, nothing, nothing, clip_value=clip_value, waits_for_norm=True)
 
     def step(self, step: int) -> None:
         pass
@@ -26,11 +26,11 @@ class Bucket(SumThenStep):
 
 @pytest.mark.parametrize("limit", [None, 0.5, 1e9])
 @pytest.mark.parametrize("clip_value", [None, 0.125])
-def test_the_norm_told_is_that_of_the_clipped_gradient(
+def test_the_norm_that_optimizers_get_is_that_of_the_clipped_gradient(
     limit: float | None, clip_value: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = []
-    monkeypatch.setattr(RangerLite, "take_norm", lambda _, squares, size: told.append((squares, size)))
+    monkeypatch.setattr(RangerLite, "set_global_norm", lambda _, squares, size: told.append((squares, size)))
     totals = [torch.linspace(-1, 1, 7), torch.linspace(0, 2, 5)]
     clipped = torch.cat(totals).double()
     if limit is not None:

@@ -43,9 +43,9 @@ def records(dir: Path) -> list[tuple[int, str]]:
 def write(dir: Path, begin: int, end: int) -> Metrics:
     metrics = Metrics(dir, begin, 10, 64, notify=str, sinks=["tensorboard"])
     for step in range(begin, end):
-        metrics.committed(Commit(step, ((1.0,),), Cursor()), (0.1,), Traffic(2_000_000 * (step + 1)))
+        metrics.add_step(Commit(step, ((1.0,),), Cursor()), (0.1,), Traffic(2_000_000 * (step + 1)))
         if step % 2:
-            metrics.validated(step + 1, (0.5,))
+            metrics.add_validation(step + 1, (0.5,))
     metrics.close()
     return metrics
 
@@ -82,17 +82,17 @@ def test_a_full_disk_is_said_once_and_nothing_is_lost(tmp_path: Path, monkeypatc
 
     monkeypatch.setattr(os, "write", full)
     for step in range(3):
-        metrics.committed(Commit(step, ((1.0,),), Cursor()), (0.1,), Traffic(0))
+        metrics.add_step(Commit(step, ((1.0,),), Cursor()), (0.1,), Traffic(0))
     assert said_of(METRICS) == [f"{tmp_path / METRICS} can't be written: No space left on device; training goes on"]
     assert len(said_of(TENSORBOARD)) == 1
     assert (tmp_path / METRICS).read_bytes() == b"", "no line is torn"
-    assert (metrics.unwritten, metrics.waits) == (3, False)
+    assert (metrics.unwritten, metrics.waits_for_disk) == (3, False)
     assert not metrics.finish(), "the end of the run waits"
-    assert metrics.waits
+    assert metrics.waits_for_disk
     assert "3 lines of" in said[-1]
     assert "make room" in said[-1]
     monkeypatch.setattr(os, "write", write)
-    metrics.committed(Commit(3, ((1.0,),), Cursor()), (0.1,), Traffic(0))
+    metrics.add_step(Commit(3, ((1.0,),), Cursor()), (0.1,), Traffic(0))
     metrics.close()
     assert said_of(METRICS)[-1] == f"{tmp_path / METRICS} is written again"
     assert [step for step, _ in records(tmp_path)] == [1, 2, 3, 4]
@@ -188,7 +188,7 @@ def test_what_is_in_the_way_of_records_is_said_and_training_goes_on(
     said: list[str] = []
     metrics = Metrics(tmp_path, 2, 10, 64, said.append, sinks=["tensorboard"])
     for step in range(2, 5):
-        metrics.committed(Commit(step, ((1.0,),), Cursor()), (0.1,), Traffic(0))
+        metrics.add_step(Commit(step, ((1.0,),), Cursor()), (0.1,), Traffic(0))
     metrics.close()
     assert len(said) == 1
     assert said[0].startswith(f"{tmp_path / name} can't be written: ")
@@ -215,11 +215,11 @@ def test_what_is_deleted_meanwhile_is_made_again(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(tensorboard, "EVENT_SECONDS", 0.0)
     said: list[str] = []
     metrics = Metrics(tmp_path, 0, 10, 64, said.append, sinks=["tensorboard"])
-    metrics.committed(Commit(0, ((1.0,),), Cursor()), (0.1,), Traffic(0))
+    metrics.add_step(Commit(0, ((1.0,),), Cursor()), (0.1,), Traffic(0))
     shutil.rmtree(tmp_path / TENSORBOARD)
     (tmp_path / METRICS).unlink()
     for step in (1, 2):
-        metrics.committed(Commit(step, ((1.0,),), Cursor()), (0.1,), Traffic(0))
+        metrics.add_step(Commit(step, ((1.0,),), Cursor()), (0.1,), Traffic(0))
     metrics.close()
     assert [step for step, _ in records(tmp_path)] == [2, 3]
     assert [step for step, _ in curves(tmp_path)] == [2, 3]
@@ -237,7 +237,7 @@ def test_curves_go_on_when_the_clock_is_set_back(tmp_path: Path, monkeypatch: py
     metrics = Metrics(tmp_path, 0, 10, 64, notify=str, sinks=["tensorboard"])
     for step in range(4):
         monkeypatch.setattr(time, "time", lambda: 2e9 - 1e6 * step)  # noqa: B023
-        metrics.committed(Commit(step, ((1.0,),), Cursor()), (0.1,), Traffic(0))
+        metrics.add_step(Commit(step, ((1.0,),), Cursor()), (0.1,), Traffic(0))
     metrics.close()
     assert [step for step, _ in curves(tmp_path)] == [1, 2, 3, 4]
 
@@ -287,7 +287,7 @@ def test_the_first_file_of_a_run_begins_with_the_start_of_a_session(
 
 def test_a_sink_of_the_users_is_told_where_the_run_goes_on(tmp_path: Path) -> None:
     metrics = Metrics(tmp_path, 4, 10, 64, notify=str, sinks=[f"{__name__}:Resumed"])
-    metrics.committed(Commit(4, ((1.0,),), Cursor()), (0.1,), Traffic(0))
+    metrics.add_step(Commit(4, ((1.0,),), Cursor()), (0.1,), Traffic(0))
     metrics.close()
     assert (tmp_path / "resumed").read_text() == "from 4, 5"
 
@@ -308,8 +308,8 @@ class Resumed:
 
 def test_curves_are_in_groups(tmp_path: Path) -> None:
     metrics = Metrics(tmp_path, 0, 10, 64, notify=str, sinks=["tensorboard"])
-    metrics.validated(1, (0.5,), [MetricValue("auc", (0.75,))])
-    metrics.committed(Commit(0, ((1.0,),), Cursor()), (0.1,), Traffic(0))
+    metrics.add_validation(1, (0.5,), [MetricValue("auc", (0.75,))])
+    metrics.add_step(Commit(0, ((1.0,),), Cursor()), (0.1,), Traffic(0))
     metrics.close()
     tags = [tag for _, tags in curves(tmp_path) for tag in tags]
     assert {"loss/train", "validation/auc"} < set(tags)
@@ -319,7 +319,7 @@ def test_curves_are_in_groups(tmp_path: Path) -> None:
 def test_metrics_of_the_task_are_recorded_with_the_validation_and_reported(tmp_path: Path) -> None:
     metrics = Metrics(tmp_path, 0, 10, 64, notify=str, sinks=[])
     auc = MetricValue("auc", (0.75,))
-    metrics.validated(4, (0.5,), [auc])
+    metrics.add_validation(4, (0.5,), [auc])
     best = Validation(4, 0.5, {"auc": 0.75})
     report = metrics.report(4, -1, 0, 0.1, best, "auc")
     metrics.close()
@@ -331,8 +331,8 @@ def test_metrics_of_the_task_are_recorded_with_the_validation_and_reported(tmp_p
 
 def test_records_are_strict_json_whatever_the_numbers_are(tmp_path: Path) -> None:
     metrics = Metrics(tmp_path, 0, 10, 64, notify=str, sinks=[])
-    metrics.committed(Commit(0, ((math.inf,),), Cursor()), (math.nan,), Traffic(0))
-    metrics.validated(1, (-math.inf,), [MetricValue("auc", (math.nan,))])
+    metrics.add_step(Commit(0, ((math.inf,),), Cursor()), (math.nan,), Traffic(0))
+    metrics.add_validation(1, (-math.inf,), [MetricValue("auc", (math.nan,))])
     metrics.close()
 
     def refuse(constant: str) -> None:
@@ -346,8 +346,8 @@ def test_records_are_strict_json_whatever_the_numbers_are(tmp_path: Path) -> Non
 
 def test_numbers_of_members_are_lists_in_the_records_and_curves_beside_that_of_all(tmp_path: Path) -> None:
     metrics = Metrics(tmp_path, 0, 10, 64, notify=str, sinks=["tensorboard"])
-    metrics.committed(Commit(0, ((1.0, 2.0), (), (4.0,)), Cursor()), (0.1, 0.2, 0.3), Traffic(0))
-    metrics.validated(1, (0.5, 0.7, 0.2), [MetricValue("auc", (0.75, 0.5, 1.0))])
+    metrics.add_step(Commit(0, ((1.0, 2.0), (), (4.0,)), Cursor()), (0.1, 0.2, 0.3), Traffic(0))
+    metrics.add_validation(1, (0.5, 0.7, 0.2), [MetricValue("auc", (0.75, 0.5, 1.0))])
     report = metrics.report(1, -1, 0, 0.2)
     metrics.close()
     step, validation = map(json.loads, (tmp_path / "metrics.jsonl").read_text().splitlines())
@@ -385,7 +385,7 @@ def test_no_tensorboard_is_no_reason_to_stop(tmp_path: Path) -> None:
     said: list[str] = []
     metrics = Metrics(tmp_path, 0, 10, 64, said.append, sinks=["tensorboard"])
     for step in range(3):
-        metrics.committed(Commit(step, ((1.0,),), Cursor()), (0.1,), Traffic(0))
+        metrics.add_step(Commit(step, ((1.0,),), Cursor()), (0.1,), Traffic(0))
     metrics.close()
     assert len(said) == 1
     assert said[0].startswith(f"{tmp_path / TENSORBOARD} can't be written: ")

@@ -29,17 +29,17 @@ from tests.pool.checkpoint.test_best_checkpoint import state
 
 @dataclass
 class Late:
-    """A Copied that does not arrive before it is waited for."""
+    """A StateCopy that does not arrive before it is waited for."""
 
     state: Checkpoint
     log: list[str]
-    is_there: bool = False
+    is_complete: bool = False
 
     def wait(self) -> None:
         self.log.append("waited for")
 
-    def superseded(self) -> None:
-        self.log.append("superseded")
+    def protect(self) -> None:
+        self.log.append("protect")
 
 
 class Calls:
@@ -55,7 +55,7 @@ class Calls:
 def test_the_next_version_says_that_it_is_there_before_anything_is_made_of_the_one_behind_it() -> None:
     log: list[str] = []
 
-    def begin(state: Checkpoint) -> Late:
+    def start(state: Checkpoint) -> Late:
         log.append("copied")
         return Late(state, log)
 
@@ -65,9 +65,10 @@ def test_the_next_version_says_that_it_is_there_before_anything_is_made_of_the_o
     anything: Any = SimpleNamespace(
         is_busy=False,
         learning_rates=(0.1,),
-        committed=ignored,
+        on_commit=ignored,
+        add_step=ignored,
         committing=lambda _: nullcontext(),
-        begin=begin,
+        start=start,
     )
     areas = [np.frombuffer(mmap.mmap(-1, 64 << 10), np.uint8) for _ in range(2)]
     schedule = Schedule(0, -1, snapshots=1)
@@ -77,8 +78,16 @@ def test_the_next_version_says_that_it_is_there_before_anything_is_made_of_the_o
     trace, models = Trace(Path(), Peer(COORDINATOR), on=False), cast(Models, Calls(log))
     record = StepRecord(anything, checkpoints, trace, anything, None, anything, first_step=-1, traffic=Traffic)
     executor = Executor(anything, models, anything, record, anything, anything, anything, log.append, None)
-    executor.act([Commit(0, (), Cursor())])
-    assert log[log.index("commit") :] == ["commit", "publish", "average", "ahead", "copied"]
+    executor.execute([Commit(0, (), Cursor())])
+    assert log[log.index("commit") :] == ["commit", "publish", "update_averages", "copy_early", "copied"]
     log.clear()
-    executor.act([Commit(1, (), Cursor())])
-    assert log[log.index("commit") :] == ["commit", "publish", "superseded", "average", "ahead", "waited for", "copied"]
+    executor.execute([Commit(1, (), Cursor())])
+    assert log[log.index("commit") :] == [
+        "commit",
+        "publish",
+        "protect",
+        "update_averages",
+        "copy_early",
+        "waited for",
+        "copied",
+    ]

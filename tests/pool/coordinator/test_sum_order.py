@@ -18,7 +18,7 @@ from pool.config.tree import Config
 from pool.coordinator.scheduler.actions import Reduce, Update
 from pool.coordinator.scheduler.rules import Rules
 from pool.coordinator.scheduler.step_progress import AssignedGroup, StepProgress
-from pool.coordinator.update.bucket_steps import choose_bucket_steps
+from pool.coordinator.update.bucket_steps import create_bucket_steps
 from pool.coordinator.update.stopwatch import Stopwatch
 from pool.exchange.host.coordinator import HostCoordinator
 from pool.exchange.host_memory import HostMemory
@@ -95,7 +95,7 @@ class Step:
         parameters = [nn.Parameter(torch.zeros(p.shape, dtype=getattr(torch, p.dtype))) for p in self.plan.parameters]
         self.optimizers = BucketOptimizers(self.plan, parameters, config.optimizer, config.run_schedule)
         stopwatch = cast("Stopwatch", NoTiming())
-        self.steps = choose_bucket_steps(config, self.plan, self.optimizers, self.exchange, stopwatch)
+        self.steps = create_bucket_steps(config, self.plan, self.optimizers, self.exchange, stopwatch)
         member_of = (0,) * len(self.plan.buckets)
         self.book = StepProgress(0, Rules(1, count, member_of, 1, False, 0, ValidationPass(0, 1), on_bad_batch="skip"))
         self.work: dict[int, AssignedGroup] = {}
@@ -114,8 +114,8 @@ class Step:
                 self.book.losses[batch] = (0.0,)
             self.advance()
         assert self.book.is_complete
-        if self.steps.whole is not None:
-            self.steps.whole.step(0)
+        if self.steps.global_norm_step is not None:
+            self.steps.global_norm_step.step(0)
 
     def advance(self) -> None:
         for action in self.book.advance(self.work.get, out_of_slots=self.draw.random() < 0.7):
@@ -181,8 +181,8 @@ def test_a_step_without_batches_leaves_the_weights_though_the_one_before_had_som
     assert any(tensor.any() for tensor in step.exchange.weights(1))
     for b, bucket in enumerate(step.steps.buckets):
         bucket.update(Update(0, b, num_batches=0, reduction=None))
-    if step.steps.whole is not None:
-        step.steps.whole.step(0)
+    if step.steps.global_norm_step is not None:
+        step.steps.global_norm_step.step(0)
     for old, new in zip(step.exchange.weights(0), step.exchange.weights(1), strict=True):
         assert torch.equal(old, new)
 

@@ -18,7 +18,7 @@ from pool.coordinator.metrics import tracker
 from pool.coordinator.metrics.metrics import Metrics, Traffic
 from pool.coordinator.scheduler.actions import Commit
 from pool.telemetry import sinks
-from pool.telemetry.sinks import factory_of
+from pool.telemetry.sinks import find_factory
 from tests.support.wait import wait_for
 
 TELEMETRY = {"project": "nets", "name": "", "tags": ["a", "b"]}
@@ -84,8 +84,8 @@ def run(folder: Path, begin: int, end: int, said: list[str]) -> None:
     """Steps, a validation and a net of an earlier step, recorded as the coordinator does."""
     metrics = Metrics(folder, begin, 10, 64, said.append, sinks=["wandb"])
     for step in range(begin, end):
-        metrics.committed(Commit(step, ((1.0,), (3.0,)), Cursor()), (0.1, 0.1), Traffic())
-    metrics.validated(end, (0.5, 0.25))
+        metrics.add_step(Commit(step, ((1.0,), (3.0,)), Cursor()), (0.1, 0.1), Traffic())
+    metrics.add_validation(end, (0.5, 0.25))
     metrics.close()
 
 
@@ -130,10 +130,10 @@ def test_a_tracker_that_fails_is_told_once_and_training_goes_on(
     wandb.before = fail
     said: list[str] = []
     metrics = Metrics(tmp_path, 0, 10, 64, said.append, sinks=["wandb"])
-    metrics.committed(Commit(0, ((1.0,),), Cursor()), (0.1,), Traffic())
+    metrics.add_step(Commit(0, ((1.0,),), Cursor()), (0.1,), Traffic())
     wait_for(lambda: not alive(), "the thread's end")
     for step in range(1, 5):
-        metrics.committed(Commit(step, ((1.0,),), Cursor()), (0.1,), Traffic())
+        metrics.add_step(Commit(step, ((1.0,),), Cursor()), (0.1,), Traffic())
     metrics.close()
     (line,) = said
     assert line.startswith("wandb can't be written: ")
@@ -150,7 +150,7 @@ def test_a_tracker_that_hangs_is_not_waited_for_and_holds_little(
     said: list[str] = []
     metrics = Metrics(tmp_path, 0, 10, 64, said.append, sinks=["wandb"])
     for step in range(tracker.MOST_WAITING + 10):
-        metrics.committed(Commit(step, ((1.0,),), Cursor()), (0.1,), Traffic())
+        metrics.add_step(Commit(step, ((1.0,),), Cursor()), (0.1,), Traffic())
     metrics.close()
     assert len(said) == 1
     assert f"{tracker.MOST_WAITING} points wait" in said[0]
@@ -163,4 +163,4 @@ def test_without_the_package_a_line_says_what_to_install(monkeypatch: pytest.Mon
     monkeypatch.setattr(sinks, "find_spec", lambda _: None)
     for name in sinks.EXTRAS:
         with pytest.raises(ValueError, match=rf"run\.sinks: {name} is not installed: .*sparsepool\[{name}\]"):
-            factory_of(name)
+            find_factory(name)

@@ -32,15 +32,15 @@ def test_the_next_version_is_the_same_copied_ahead_or_not(kind: str, seed: int) 
     memory = Memory()
     carry: UnchangedRows = CopyUntouchedRows(memory, ROWS, changes) if kind == "touched rows" else CopyAllRows(memory)
     marked = np.zeros(FIRST + ROWS, bool)
-    carry.forget()
+    carry.mark_all_changed()
     for step in range(STEPS):
         old, new = memory.weights(step), memory.weights(step + 1)
         before = old.clone()
         if draw.random() < 0.6:
-            carry.ahead(step)
+            carry.copy_early(step)
         touched = np.flatnonzero(rng.random(ROWS) < draw.choice([0.0, 0.1, 0.9])).astype(np.uint32) + FIRST
         gradients = [Addend(0, torch.zeros(ROWS, 3), touched)] if draw.random() < 0.9 else []
-        carry.over(step, gradients)
+        carry.copy_before_step(step, gradients)
         written = touched.astype(np.int64) - FIRST if gradients else np.zeros(0, np.int64)
         new[written] = torch.rand(len(written), 3)
         untouched = np.setdiff1d(np.arange(ROWS), written)
@@ -49,8 +49,8 @@ def test_the_next_version_is_the_same_copied_ahead_or_not(kind: str, seed: int) 
         marked[written + FIRST] = True
         if draw.random() < 0.1:  # a task's `after_step`
             new += 1.0
-            carry.forget()
+            carry.mark_all_changed()
             marked[FIRST:] = True
     if kind == "touched rows":
-        changed = np.unpackbits(changes.since(0).view(np.uint8), bitorder="little")[: FIRST + ROWS].astype(bool)
+        changed = np.unpackbits(changes.changed_since(0).view(np.uint8), bitorder="little")[: FIRST + ROWS].astype(bool)
         assert not np.any(marked & ~changed), "a snapshot of changed rows would leave these out"

@@ -90,7 +90,7 @@ def test_steps(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
         for step in steps:
             gradients = [numbers(10_000, seed=10 * step + place) for place in (0, 1, 2)]
             addends = [Addend(place, gradient, None) for place, gradient in enumerate(gradients)]
-            optimizer.take_norm(float(step), 10_000)
+            optimizer.set_global_norm(float(step), 10_000)
             optimizer.reduce_and_step(parameter, parameter.data.clone(), addends, scale=0.25)
         return bits(parameter, *map(torch.as_tensor, optimizer.state[parameter].values()))
 
@@ -105,7 +105,7 @@ def test_steps_of_a_table(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
         parameter = nn.Parameter(numbers(ROWS, COLUMNS, seed=99))
         optimizer = kind([parameter], 0.003)
         for step, places in enumerate(2 * PLACES, start=1):
-            optimizer.take_norm(float(step), ROWS * COLUMNS)
+            optimizer.set_global_norm(float(step), ROWS * COLUMNS)
             optimizer.reduce_and_step(parameter, parameter.data.clone(), rows_of(places), first_row=FIRST, scale=0.25)
         return bits(parameter, *map(torch.as_tensor, optimizer.state[parameter].values()))
 

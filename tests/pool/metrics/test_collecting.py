@@ -19,7 +19,7 @@ from pool.coordinator.scheduler.actions import CollectArrays
 from pool.coordinator.validation_arrays import ValidationArrays
 from pool.ensemble.metric_values import collect_arrays
 from pool.errors import ConfigError
-from pool.metrics.layout import NOTHING, Measured, measured
+from pool.metrics.layout import NOTHING, Measured, create_layout
 from pool.metrics.metric import Best, Column
 from pool.metrics.validation_pass import ValidationPass
 from pool.process.document import from_json, to_json
@@ -74,18 +74,18 @@ def metric(**attributes: Any) -> Any:
 )
 def test_metrics_that_cant_be_used_are_refused(metrics: Any, complaint: str) -> None:
     with pytest.raises(ValueError, match=re.escape(complaint)):
-        measured(metrics, 3)
+        create_layout(metrics, 3)
 
 
 def test_a_name_that_is_not_measured_is_refused_with_those_that_are() -> None:
-    found = measured({"chain": Chain()}, 3)
+    found = create_layout({"chain": Chain()}, 3)
     assert (found.best("chain"), found.best("loss")) == ("max", "min")
     with pytest.raises(ValueError, match=r"^'auc' is not measured; allowed: loss, chain$"):
         found.best("auc")
 
 
 def test_what_is_measured_arrives_in_other_processes() -> None:
-    found = measured({"chain": Chain()}, 3)
+    found = create_layout({"chain": Chain()}, 3)
     assert from_json(_MEASURED, to_json(found)) == found
     assert NOTHING.nbytes == 0
     assert found.nbytes == 4096
@@ -135,7 +135,7 @@ def test_what_validate_must_not_give(gave: object, complaint: str) -> None:
 
 def test_arrays_are_put_together_in_the_order_of_the_batches_whoever_computed_them_and_when() -> None:
     chain = Chain()
-    found = measured({"chain": chain}, 3)
+    found = create_layout({"chain": chain}, 3)
     memory = {(worker, place): np.zeros(found.nbytes, np.uint8) for worker in (0, 1) for place in (0, 1)}
     collected = ValidationArrays(
         [{"chain": chain}],
@@ -150,7 +150,7 @@ def test_arrays_are_put_together_in_the_order_of_the_batches_whoever_computed_th
             collected.take(CollectArrays(batch, worker))
         factors = range(validation, validation + 3)
         whole = {name: np.concatenate([array * factor for factor in factors]) for name, array in GOOD.items()}
-        (number,) = collected.values()
+        (number,) = collected.compute_metrics()
         assert (number.name, number.values) == ("chain", (chain.value(whole),))
 
 
@@ -158,7 +158,10 @@ def collected_of(chain: Any) -> ValidationArrays:
     """Of one batch, nothing of which is there."""
     nothing = np.zeros(0, np.uint8)
     return ValidationArrays(
-        [{"chain": chain}], measured({"chain": chain}, 3), validation=ValidationPass(3, 3), place=lambda *_: nothing
+        [{"chain": chain}],
+        create_layout({"chain": chain}, 3),
+        validation=ValidationPass(3, 3),
+        place=lambda *_: nothing,
     )
 
 
@@ -174,10 +177,10 @@ def test_a_metric_that_gives_no_number_or_changes_what_others_read_is_named(valu
     chain = metric(value=value)
     collected = collected_of(chain)
     with pytest.raises((PluginError, ValueError), match=complaint):
-        collected.values()
+        collected.compute_metrics()
 
 
 def test_a_number_that_says_nothing_is_nan() -> None:
     chain = metric(value=lambda arrays: np.float32("nan"))  # noqa: ARG005
     collected = collected_of(chain)
-    assert math.isnan(collected.values()[0].value)
+    assert math.isnan(collected.compute_metrics()[0].value)

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from pool.metrics.digits import in_digits
+from pool.metrics.digits import format_value
 
 
 @pytest.mark.parametrize(
@@ -22,4 +22,4 @@ from pool.metrics.digits import in_digits
     ],
 )
 def test_a_number_is_as_long_as_it_is_read(value: float, text: str) -> None:
-    assert in_digits(value) == text
+    assert format_value(value) == text

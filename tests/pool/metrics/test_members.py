@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import pytest
 
 from loader.stream.interface import Cursor
-from pool.coordinator.bad_batches import _consequence
+from pool.coordinator.bad_batches import _describe_consequence
 from pool.coordinator.scheduler.actions import BadBatch
-from pool.metrics.medians import named
+from pool.metrics.medians import format_members
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from pool.metrics.medians import named
     ],
 )
 def test_members_are_named_in_few_words(members: Sequence[int], said: str) -> None:
-    assert named(members) == said
+    assert format_members(members) == said
 
 
 @pytest.mark.parametrize(
@@ -42,4 +42,7 @@ def test_members_are_named_in_few_words(members: Sequence[int], said: str) -> No
     ],
 )
 def test_what_follows_from_a_bad_batch_is_said(members: tuple[int, ...], freezes: tuple[int, ...], said: str) -> None:
-    assert _consequence(BadBatch(2, 8, "", Cursor(), is_fatal=False, members=members, frozen_members=freezes)) == said
+    assert (
+        _describe_consequence(BadBatch(2, 8, "", Cursor(), is_fatal=False, members=members, frozen_members=freezes))
+        == said
+    )

@@ -156,17 +156,17 @@ def test_one_pass_has_the_bits_of_a_fold_and_a_step(kind: Kind, threads: int, co
     size, scale = 900_001, 1 / 3
     old = torch.randn(size, generator=torch.Generator().manual_seed(2))
     whole, parts = nn.Parameter(torch.empty(size)), nn.Parameter(old.clone())
-    one_pass, two = kind([whole]), kind([parts])
+    prepare_step, two = kind([whole]), kind([parts])
     total = torch.empty(size)
     for seed in range(3):
         sources = gradients((size,), count, seed)
-        one_pass.reduce_and_step(whole, old, addends(sources), scale=scale)
+        prepare_step.reduce_and_step(whole, old, addends(sources), scale=scale)
         old = whole.detach().clone()
         _native.reduce(total, sources, scale=scale)
         parts.grad = total
         two.step()
     assert torch.equal(whole, parts)
-    assert torch.equal(one_pass.state[whole]["exp_avg_sq"], two.state[parts]["exp_avg_sq"])
+    assert torch.equal(prepare_step.state[whole]["exp_avg_sq"], two.state[parts]["exp_avg_sq"])
 
 
 @pytest.mark.usefixtures("simd_level")
@@ -180,7 +180,7 @@ def test_of_a_table_only_rows_that_a_batch_touched_are_read(kind: Kind, threads:
     rng = np.random.default_rng(3)
     old = torch.randn(rows, columns, generator=torch.Generator().manual_seed(4))
     whole, parts = nn.Parameter(torch.empty(rows, columns)), nn.Parameter(old.clone())
-    one_pass, two = kind([whole]), kind([parts])
+    prepare_step, two = kind([whole]), kind([parts])
     total = torch.empty(rows, columns)
     for seed in range(3):
         sources = gradients((rows, columns), 2, seed)
@@ -188,7 +188,7 @@ def test_of_a_table_only_rows_that_a_batch_touched_are_read(kind: Kind, threads:
         for source, numbers in zip(sources, touched, strict=True):
             missing = np.setdiff1d(np.arange(rows), numbers.astype(np.int64) - first_row)
             source[missing] = torch.nan
-        one_pass.reduce_and_step(whole, old, addends(sources, touched), first_row=first_row, scale=0.5)
+        prepare_step.reduce_and_step(whole, old, addends(sources, touched), first_row=first_row, scale=0.5)
         old = whole.detach().clone()
         _native.reduce_rows(total, list(zip(sources, touched, strict=True)), first_row=first_row, scale=0.5)
         parts.grad = total

@@ -17,7 +17,7 @@ from pool.errors import CheckpointError
 from pool.exchange.layout import Layout, join_plans, list_bucket_members, member_prefix
 from pool.exchange.plan import Plan, TensorSpec, build_plan
 from pool.optim.buckets import BucketOptimizers
-from pool.optim.joined_state import State, joined_state, states_of
+from pool.optim.joined_state import State, join_states, split_state
 
 STEP_LR = {"name": "torch.optim.lr_scheduler.StepLR", "args": {"step_size": 1}}
 MEMBERS = [
@@ -61,7 +61,7 @@ def stepped(config: Config, plan: Plan) -> BucketOptimizers:
 def restored(tensors: Mapping[str, torch.Tensor], plain: Mapping[str, Any]) -> list[State]:
     """Of each member, from the state of all."""
     found: list[State] = []
-    for own, config, plan in zip(states_of(configs(), PLANS, (tensors, plain)), configs(), PLANS, strict=True):
+    for own, config, plan in zip(split_state(configs(), PLANS, (tensors, plain)), configs(), PLANS, strict=True):
         optimizers = made(config, plan)
         optimizers.load_state(*own)
         found.append(optimizers.state())
@@ -85,7 +85,7 @@ def test_parts_lie_one_after_the_other_and_keep_their_borders() -> None:
 
 def test_what_is_joined_is_taken_apart_again() -> None:
     states = [stepped(*each).state() for each in zip(configs(), PLANS, strict=True)]
-    tensors, plain = joined_state(states)
+    tensors, plain = join_states(states)
     for found, expected in zip(restored(tensors, plain), states, strict=True):
         assert found[1] == expected[1]
         assert found[0].keys() == expected[0].keys()
@@ -94,14 +94,14 @@ def test_what_is_joined_is_taken_apart_again() -> None:
 
 @pytest.mark.parametrize("name", ["member.3.bias", "bias", "member.0.other"])
 def test_what_belongs_to_no_member_is_refused(name: str) -> None:
-    tensors, plain = joined_state([stepped(*each).state() for each in zip(configs(), PLANS, strict=True)])
+    tensors, plain = join_states([stepped(*each).state() for each in zip(configs(), PLANS, strict=True)])
     plain = {**plain, "numbers": {**plain["numbers"], name: {}}}
     with pytest.raises(CheckpointError, match="which is no parameter"):
         restored(tensors, plain)
 
 
 def test_groups_of_too_few_buckets_are_refused() -> None:
-    tensors, plain = joined_state([stepped(*each).state() for each in zip(configs(), PLANS, strict=True)])
+    tensors, plain = join_states([stepped(*each).state() for each in zip(configs(), PLANS, strict=True)])
     plain = {**plain, "groups": plain["groups"][:-1]}
     with pytest.raises(CheckpointError, match="optimizer state is of"):
         restored(tensors, plain)

@@ -65,8 +65,8 @@ def train(plan: Plan, name: str, steps: int, optimizers: BucketOptimizers | None
             parts = [bucket_rows(gradients[index], bucket) for index in bucket.parameters]
             of_parts = list(zip(made.parameters[b], parts, strict=True))
             optimizer = made.of(b)
-            if isinstance(optimizer, NativeOptimizer) and optimizer.whole_norm:
-                optimizer.take_norm(1.0, 4824)
+            if isinstance(optimizer, NativeOptimizer) and optimizer.needs_global_norm:
+                optimizer.set_global_norm(1.0, 4824)
                 with made.stepping(b):
                     for parameter, part in of_parts:
                         optimizer.reduce_and_step(parameter, parameter.data, [Addend(0, part, None)])

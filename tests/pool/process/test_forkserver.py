@@ -222,7 +222,7 @@ def test_a_fork_that_fails_is_told(calls_until_failure: int, monkeypatch: pytest
         return fork()
 
     monkeypatch.setattr(os, "fork", failing)
-    assert forkserver._fork() == -errno.EAGAIN
+    assert forkserver._fork_orphan() == -errno.EAGAIN
 
 
 def test_the_supervisor_makes_an_error_of_it(
@@ -230,7 +230,7 @@ def test_the_supervisor_makes_an_error_of_it(
 ) -> None:
     server.request_process(NOBODY, tmp_path / "nobody.log")
     with monkeypatch.context() as patch:
-        patch.setattr(lifeline, "take_number", lambda channel: -errno.EAGAIN)  # noqa: ARG005
+        patch.setattr(lifeline, "receive_number", lambda channel: -errno.EAGAIN)  # noqa: ARG005
         with pytest.raises(OSError, match="temporarily unavailable"):
             server.receive_child()
     forked_all_the_same = lifeline.receive_number(server.channel)

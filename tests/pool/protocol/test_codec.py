@@ -32,7 +32,7 @@ EXAMPLES: list[m.Message] = [
     m.Notice("disk full"),
     m.FeederOrders(m.StreamOrders(1, CURSOR, 3), None),
     m.FeederReport(None, m.StreamReport(1, 7, (CURSOR, CURSOR))),
-    m.SkippedData("train", 3, (SkippedData("damaged", 7, 1, "game", "a.pgn", "line 4 of the game: '?'", 80, 3),)),
+    m.SkippedDataReport("train", 3, (SkippedData("damaged", 7, 1, "game", "a.pgn", "line 4 of the game: '?'", 80, 3),)),
     m.UntrainedFeatures(UntrainedShare("user", 10, 7, 100, 70)),
     m.WorkerOrders(3, (ASSIGNMENT,)),
     m.WorkerReport(

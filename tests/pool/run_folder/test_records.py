@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pool.coordinator.metrics.records import forget_after
+from pool.coordinator.metrics.records import remove_after
 from pool.errors import ConfigError
 from pool.run_folder.records import METRICS, RecordFile, read_records
 
@@ -43,7 +43,7 @@ def test_a_reader_that_looks_now_and_then_has_what_one_that_reads_all_has(
                     out.write(json.dumps({"step": step, "loss": 1 / written}).encode() + b"\n")
         elif action == "back to":
             step = min(step, number)
-            forget_after(path, step)
+            remove_after(path, step)
         elif action == "torn":
             with path.open("ab") as out:
                 out.write(b'{"step": 99, "loss": 1}'[:number])

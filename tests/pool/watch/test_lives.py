@@ -12,7 +12,7 @@ from pool.protocol.identity import COORDINATOR, FORKSERVER, WORKER, Peer
 from pool.supervisor.process_state import Stage, Timeouts
 from pool.supervisor.process_table import ProcessTable
 from pool.supervisor.resources.logs import LINE
-from pool.watch.lives import LOG, deaths, lanes, read_changes
+from pool.watch.lives import LOG, find_deaths, group_by_process, read_changes
 
 
 @contextmanager
@@ -61,7 +61,7 @@ def test_lanes_and_deaths_are_what_the_supervisor_has_logged(tmp_path: Path) -> 
     changes = read_changes(tmp_path)
     up = [Stage.REQUESTED, Stage.STARTING, Stage.READY]
     assert all(before - 1 < change.time <= time.time() for change in changes)
-    assert [(lane.process, [change.stage for change in lane.changes]) for lane in lanes(changes)] == [
+    assert [(lane.process, [change.stage for change in lane.changes]) for lane in group_by_process(changes)] == [
         ("coordinator", [*up, Stage.KILLED, Stage.DEAD]),
         (
             "worker 10",
@@ -69,7 +69,7 @@ def test_lanes_and_deaths_are_what_the_supervisor_has_logged(tmp_path: Path) -> 
         ),
     ]
     killed = "it was silent for 61.0 s (pool.hang_timeout)"
-    assert [(death.process, death.incarnation, death.why, death.then) for death in deaths(changes)] == [
+    assert [(death.process, death.incarnation, death.why, death.then) for death in find_deaths(changes)] == [
         ("worker 10", 1, "it was killed by SIGKILL", "restarted: death 1 since the last step"),
         ("coordinator", 1, f"{killed}, it was killed by SIGKILL", ""),
     ]

@@ -29,7 +29,7 @@ from pool.watch.contents import Watch
 from pool.watch.lives import LOG
 from pool.watch.page import page_of
 from pool.watch.server import PageServer
-from pool.watch.token import token_in
+from pool.watch.token import read_token
 from tests.pool.analysis.test_run_tools import made, supervised
 from tests.support.chromium import page_in_browser
 from tests.support.wait import wait_for
@@ -413,23 +413,23 @@ def test_a_name_that_no_host_has_is_refused(name: str, tmp_path: Path, capfd: An
 
 def test_a_token_stays_the_same_in_a_file_that_nobody_else_reads(tmp_path: Path) -> None:
     path = tmp_path / "token"
-    token = token_in(path)
+    token = read_token(path)
     assert len(token) >= 32
     assert path.stat().st_mode & 0o777 == 0o600
-    assert token_in(path) == token
+    assert read_token(path) == token
     with served(made(tmp_path / "one", 0.1, [3], {}), token=token) as page:
         assert page.url.endswith(f"?token={token}")
         assert get(page, f"/?token={token}", token="").status == 303
     path.chmod(0o640)
     with pytest.raises(ConfigError, match=f"--token-file: {path} may be read by others than its owner: chmod 600"):
-        token_in(path)
+        read_token(path)
     path.chmod(0o600)
     for text in ("", "short", "with a space in the line", "a&b" * 10, "a" * 300):
         path.write_text(text)
         with pytest.raises(ConfigError, match=r"--token-file: .* holds no token"):
-            token_in(path)
+            read_token(path)
     with pytest.raises(ConfigError, match=r"--token-file: .*No such file"):
-        token_in(tmp_path / "missing/token")
+        read_token(tmp_path / "missing/token")
 
 
 @pytest.fixture

@@ -42,7 +42,7 @@ def validate(
     from loader.cli.terminal import show_sample_count
     from pool.commands.tables import print_table
     from pool.config.changes import Change
-    from pool.metrics.digits import in_digits
+    from pool.metrics.digits import format_value
     from pool.tasks.chess.networks.comparison import compare
 
     with show_sample_count("validate") as on_progress:
@@ -52,7 +52,7 @@ def validate(
             sys.stdout.write(json_line({**asdict(net), "samples": comparison.samples, "lambda": comparison.weight}))
         return
     rows = [
-        [net.net, in_digits(net.loss), f"{net.mean_difference:.3f}", f"{net.largest_difference:.3f}"]
+        [net.net, format_value(net.loss), f"{net.mean_difference:.3f}", f"{net.largest_difference:.3f}"]
         for net in comparison.nets
     ]
     print_table([["net", "loss", "mean difference", "largest difference"], *rows], left="net")

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from pool.checkpoint.store import Checkpoint
-from pool.coordinator.exchange_setup.copies import Copied, FromDevices
+from pool.coordinator.exchange_setup.copies import DeviceCopies, StateCopy
 from tests.gpu.fake import fakegpu
 
 DEVICE = torch.device("fakegpu:0")
@@ -34,11 +34,11 @@ class Run:
         self.halves = [torch.full((SIZE,), float(version), device=DEVICE) for version in range(2)]
         self.moments, self.average = (torch.full((SIZE,), number, device=DEVICE) for number in (5.0, 6.0))
         torch.accelerator.synchronize(0)
-        copies = FromDevices([DEVICE])
+        copies = DeviceCopies([DEVICE])
         fakegpu.make_late(copies._streams[DEVICE])
         facts: dict[str, Any] = dict.fromkeys(field.name for field in fields(Checkpoint))
         state = {"weights": {"w": self.halves[0]}, "optimizer_tensors": {"m": self.moments}, "divided": {}}
-        self.copied: Copied = copies.begin(Checkpoint(**{**facts, **state, "average": {"w": self.average}}))
+        self.copied: StateCopy = copies.start(Checkpoint(**{**facts, **state, "average": {"w": self.average}}))
 
     def step(self, version: int) -> None:
         """Makes a version, and waits for it as before it is published."""
@@ -63,16 +63,16 @@ def _is_one_number(tensor: Tensor) -> bool:
 def test_the_next_step_waits_for_what_it_changes_and_not_for_the_weights() -> None:
     run = Run()
     run.step(1)
-    assert not run.copied.is_there, "the version is made, and the weights before it are not copied yet"
+    assert not run.copied.is_complete, "the version is made, and the weights before it are not copied yet"
     assert run.found() == (0.0, 5.0, 6.0)
 
 
 def test_the_step_behind_it_waits_for_the_weights() -> None:
     run = Run()
     run.step(1)
-    run.copied.superseded()
+    run.copied.protect()
     run.step(2)
-    assert run.copied.is_there
+    assert run.copied.is_complete
     assert run.found() == (0.0, 5.0, 6.0)
 
 

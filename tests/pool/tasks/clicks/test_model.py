@@ -20,7 +20,7 @@ from loader.stream.schema import BatchSchema, DenseField, SparseBatch, SparseFie
 from loader.stream.slots import allocate_slots, write_batch
 from pool.config.load import parse_config
 from pool.errors import ConfigError
-from pool.metrics.layout import measured
+from pool.metrics.layout import create_layout
 from pool.nn.batch import TensorBatch
 from pool.task.task import Progress
 from pool.tasks.clicks.config import LossConfig, ModelConfig
@@ -206,7 +206,7 @@ def test_a_sample_counts_as_much_as_its_weight(classes: int) -> None:
     alone = [task.loss(model, _with_weight(batch, sample), START).item() for sample in range(SAMPLES)]
     expected = sum(arrays["weight"][sample] * alone[sample] for sample in range(SAMPLES))
     assert task.loss(model, batch, START).item() == pytest.approx(float(expected), rel=1e-5)
-    found = measured(task.metrics(schema(weights=True)), SAMPLES)
+    found = create_layout(task.metrics(schema(weights=True)), SAMPLES)
     assert {name for name, _ in found.columns} == {"scores", "labels", "weights"}
     assert task.validate(model, batch, START)[1].keys() == {"scores", "labels", "weights"}
     assert found.metrics[0] == (("auc", "max") if classes == 2 else ("accuracy", "max"))

@@ -150,7 +150,7 @@ def test_steps_have_the_bits_of_the_cpus(
             gradients = [numbers(size, seed=10 * step + s) for s in range(len(places))]
             addends = [Addend(place, gradient, None) for place, gradient in zip(places, gradients, strict=True)]
             old = parameter.data if in_place else parameter.data.clone()
-            optimizer.take_norm(float(step), size)
+            optimizer.set_global_norm(float(step), size)
             optimizer.reduce_and_step(parameter, old, addends, scale=0.25)
         return bits(parameter.data, *state_of(optimizer, parameter))
 
@@ -177,7 +177,7 @@ def test_steps_of_a_table_have_the_bits_of_the_cpus(
                 Addend(0, g, each.touched, numbers) for g, each, numbers in zip(gradients, full, lists, strict=True)
             ]
             addends = [replace(each, leaf=p) for p, each in zip(places, there if compact else full, strict=True)]
-            optimizer.take_norm(float(step), rows * columns)
+            optimizer.set_global_norm(float(step), rows * columns)
             optimizer.reduce_and_step(parameter, parameter.data.clone(), addends, first_row=first_row, scale=0.25)
         return bits(parameter.data, *state_of(optimizer, parameter))
 
