@@ -222,7 +222,7 @@ def read_run(folder: Path, read_metrics: Callable[[Path], Iterable[Mapping[str, 
         Run(
             f"{name} member {index}",
             dict(flatten(member_settings)),
-            [of_member(record, index) for record in records],
+            [select_member(record, index) for record in records],
             best_step,
             member=index,
             **common,

@@ -10,7 +10,7 @@ from typing import Any
 
 from pool.analysis.records import Run
 from pool.config.member_settings import find_differing_keys
-from pool.metrics.digits import in_digits
+from pool.metrics.digits import format_value
 from pool.metrics.layout import LOSS
 
 METRIC = "best checkpoint"
@@ -160,7 +160,7 @@ def _format_metric(run: Run) -> str:
     best = run.best_checkpoint
     if best is None or run.metric == LOSS:
         return ""
-    return f"{run.metric} {in_digits(best.value)} at {best.step}"
+    return f"{run.metric} {format_value(best.value)} at {best.step}"
 
 
 def _format_numbers(run: Run) -> list[str]:
@@ -211,7 +211,7 @@ def _finite_or_none(value: float | None) -> float | None:
 
 
 def _format_loss(value: float | None) -> str:
-    return "" if value is None else in_digits(value)
+    return "" if value is None else format_value(value)
 
 
 def format_settings(run: Run, keys: Sequence[str]) -> list[str]:

@@ -22,7 +22,6 @@ from pool.crash_points import crash_point
 from pool.errors import ProtocolError, RunError
 from pool.exchange.host.other_sums import OtherSums
 from pool.exchange.layout import Layout
-from pool.kernels.reduction import Addend
 from pool.machines.rank import MachineRank, format_machines
 from pool.protocol.identity import MACHINE, Peer
 from pool.protocol.machine_hub import MachineHub
@@ -46,7 +45,7 @@ class OtherMachines:
         the indices of the groups of batches of a step that this machine computes. `sums`: keeps the sums that other
         machines send. Raises UnavailableError if the port can't be had."""
         self._generation = rank.generation
-        self._is_other = {machine for machine in range(rank.num_machines) if machine != rank.machine}
+        self._machines = {machine for machine in range(rank.num_machines) if machine != rank.machine}
         self.is_first = rank.machine == 0
         self.has_first_batch = 0 in share and bool(layout.plan.buffers)
         me = Peer(MACHINE, rank.machine, rank.generation)

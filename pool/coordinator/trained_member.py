@@ -54,8 +54,8 @@ class TrainedMember:
         self._task = member.task
         self._seed = member.seed
         self._generators = member.initial_generators
-        self._made: nn.Module | None = member.model  # in host memory, to draw or load weights; None after `begin`
-        self._model = _where_it_is_stepped(member, exchange)
+        self._initial_model: nn.Module | None = member.model  # in host memory, to draw or load weights; None later
+        self._model = _create_stepped_model(member, exchange)
         self._prefix = prefix
         # tied: second names of tensors, with the name in `named`. transient: buffers that state_dict leaves out
         self.tied = {prefix + name: prefix + first for name, first in find_tied_names(self._model).items()}
@@ -95,7 +95,7 @@ class TrainedMember:
         model in a way that the run can't carry on."""
         if self._generators is not None:
             self._generators.restore()  # random generators, so that the task's draws don't depend on other members
-        assert self._made is not None
+        assert self._initial_model is not None
         with torch.no_grad():
             bindings = Bindings(self._initial_model, weights_change=True)
             buffers = [buffer.detach() for buffer in _untrained_tensors(self._initial_model)]
@@ -226,7 +226,7 @@ class TrainedMember:
         after_step = self._task.after_step
         if getattr(after_step, "__func__", None) is Task.after_step:  # does nothing, and workers wait for this
             return
-        changes = [parameter._version for parameter in self._parameters]
+        counts = [parameter._version for parameter in self._parameters]  # torch's count of changes in place
         seed_for_purpose(self._seed, f"step {version}", torch.device("cpu"))  # seeding a device would wait for it
         with torch.no_grad():
             after_step(self._model)

@@ -168,7 +168,7 @@ class BucketOptimizers:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch warns that the optimizer was not stepped
             for _ in range(self._schedule.scheduler_steps(step)):
-                self._move(self.schedulers[0], step - 1)
+                self._advance(self.schedulers[0], step - 1)
         plain = json.loads(json.dumps(self.state()[1]))
         self.take_numbers({key: plain[key][:1] * len(plain[key]) for key in ("groups", "schedulers")})
 

@@ -18,7 +18,7 @@ from pool.config.tree import Config
 from pool.device.names import check_devices
 from pool.errors import PoolError, ResourceError, UnavailableError
 from pool.machines.rank import MachineRank
-from pool.metrics.medians import named
+from pool.metrics.medians import format_members
 from pool.protocol.address import new_key
 from pool.protocol.identity import COORDINATOR, Peer
 from pool.supervisor.prepare import data_files
@@ -130,7 +130,7 @@ def _plan_notes(run: RunPlan) -> Iterator[str]:
         if note is not None:
             yield note
     for group in group_equal_settings([member.model_dump(mode="json") for member in config.members]):
-        yield f"{named(group)} have the same settings, seed included: they are the same network"
+        yield f"{format_members(group)} have the same settings, seed included: they are the same network"
 
 
 def check_run(config: Config, show: Callable[[str], object], machines: int = 1, *, begins: int = 0) -> RunPlan:

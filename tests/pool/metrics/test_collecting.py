@@ -130,7 +130,7 @@ def places(found: Measured) -> dict[str, npt.NDArray[Any]]:
     ],
 )
 def test_what_validate_must_not_give(gave: object, complaint: str) -> None:
-    assert complaint in collect_arrays(gave, places(measured({"chain": Chain()}, 3)))
+    assert complaint in collect_arrays(gave, places(create_layout({"chain": Chain()}, 3)))
 
 
 def test_arrays_are_put_together_in_the_order_of_the_batches_whoever_computed_them_and_when() -> None:
@@ -147,7 +147,7 @@ def test_arrays_are_put_together_in_the_order_of_the_batches_whoever_computed_th
         for batch, worker in ((1, 0), (0, 0), (2, 1)):
             arrays = {name: array * (batch + validation) for name, array in GOOD.items()}
             assert collect_arrays((0.0, arrays), found.arrays(memory[worker, batch % 2])) == ""
-            collected.take(CollectArrays(batch, worker))
+            collected.collect(CollectArrays(batch, worker))
         factors = range(validation, validation + 3)
         whole = {name: np.concatenate([array * factor for factor in factors]) for name, array in GOOD.items()}
         (number,) = collected.compute_metrics()
