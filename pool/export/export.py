@@ -24,7 +24,7 @@ _HEADERS = {"c": ".h", "rust": ".rs"}  # suffix by language
 
 
 def export_checkpoint(
-    where: Path,
+    path: Path,
     output: Path,
     description: str | None,
     task: str | None,
@@ -33,35 +33,36 @@ def export_checkpoint(
     header: str | None = None,
     permute: Sequence[str] = (),
     onnx: bool = False,
-    say: Callable[[str], object] | None = None,
+    notify: Callable[[str], object] | None = None,
 ) -> TrainedNetwork:
     """Exports a network of a checkpoint, or of the newest checkpoint of a run, to `output`. Returns the network.
 
     `description`: text in the file; None means the description of the file that `pool convert` made the checkpoint
     from, or else DESCRIPTION. `task`: the task's name as the caller knows it, required unless the task is built in.
     `header`: a language, in which source code that describes the network is written beside it. `permute`: data files,
-    by which the network's units are reordered first; `say` is called with the gain. `onnx`: writes an ONNX model, which
-    is possible for each task that predicts.
+    by which the network's units are reordered first; `notify` is called with the gain. `onnx`: writes an ONNX model,
+    which is possible for each task that predicts.
 
     Raises CheckpointError for a bad checkpoint. Raises ConfigError for another task, or if there are several members
     and none is chosen. Raises UsageError for an `output` with the ending of another format. Raises PoolError for
     weights that the format can't hold.
     """
-    trained = load_network(where, task, choice)
+    trained = load_network(path, task, choice)
     header_file = None if header is None else header_path(output, header)
     suffix = SUFFIX if onnx else getattr(load_task_module(trained.name), "EXPORT_SUFFIX", "")
     if suffix:
         kind = "ONNX models" if onnx else f"files of the task {printable(trained.name)}"
         check_output_ending(output, kind, [suffix])
-    for path in [output] if header_file is None else [output, header_file]:
-        _check_output(path)
+    _check_output(output)
+    if header_file is not None:
+        _check_output(header_file)
     if description is None:
         description = trained.description or DESCRIPTION
     with _converting_errors(output):
         if permute:
             gain = _reorder(trained, permute)
-            if gain and say is not None:
-                say(gain)
+            if gain and notify is not None:
+                notify(gain)
         header_text = "" if header is None else _build_header(trained, output, header)
         if onnx:
             write_onnx(trained, output, description)
