@@ -123,10 +123,10 @@ def _check_sizes(config: Config, file_name: str) -> None:
     except ConfigError as error:
         raise ConfigError(f"{file_name}: {error}") from None
     if members * config.max_batches_of_group > MAX_GROUP_LOSSES:
-        batches = MAX_GROUP_LOSSES // members
+        group_size, max_size = config.train.batches_per_group, MAX_GROUP_LOSSES // members
         raise ConfigError(
-            f"{file_name}: train.batches_per_group: {config.train.batches_per_group} is too many for {members} members; "
-            f"a worker says at most {MAX_GROUP_LOSSES} losses at once, so {batches} batches of this ensemble"
+            f"{file_name}: train.batches_per_group: {group_size} is too many for {members} members; a worker says "
+            f"at most {MAX_GROUP_LOSSES} losses at once, so {max_size} batches of this ensemble"
         )
     if config.num_ring_slots < config.train.batches_per_step + 1:
         raise ConfigError(
