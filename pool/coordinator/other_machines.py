@@ -49,16 +49,17 @@ class OtherMachines:
         self.is_first = rank.machine == 0
         self.has_first_batch = 0 in share and bool(layout.plan.buffers)
         me = Peer(MACHINE, rank.machine, rank.generation)
-        most = max((bucket.nbytes for bucket in layout.plan.buckets), default=0)
-        most = max(most, *(buffer.nbytes for buffer in layout.plan.buffers), 0)
-        self.hub = MachineHub(context, rank.key, me, rank.host, rank.coordinator_port, most_bytes=most)
+        plan = layout.plan
+        nbytes = [*(bucket.nbytes for bucket in plan.buckets), *(buffer.nbytes for buffer in plan.buffers)]
+        max_nbytes = max(nbytes, default=0)
+        self.hub = MachineHub(context, rank.key, me, rank.host, rank.coordinator_port, most_bytes=max_nbytes)
         self._unconnected: dict[int, float] = {}  # machines without a connection: since when (monotonic clock)
         self._warned: set[int] = set()  # of these, those that the user was warned of
         self._sums = sums
         self._newest_step = dict.fromkeys(self._machines, -1)  # by machine: the newest step of its messages
         self._end_version = -1  # the version that this machine ends with, once that is announced
         self._finished: set[int] = set()  # other machines whose coordinators have ended
-        self._states: dict[StateSum, set[int]] = {}  # checksum of a version -> machines that have this one
+        self._states: dict[StateSum, set[int]] = {}  # checksum of a version -> machines that have computed it
         self._machine = rank.machine
         self.sent_nbytes = 0  # bytes sent to each other machine since this process began
 
