@@ -54,7 +54,8 @@ class TrainedMember:
         self._task = member.task
         self._seed = member.seed
         self._generators = member.initial_generators
-        self._initial_model: nn.Module | None = member.model  # in host memory, to draw or load weights; None later
+        # in host memory, to draw or load weights; None after `start`
+        self._initial_model: nn.Module | None = member.model
         self._model = _create_stepped_model(member, exchange)
         self._prefix = prefix
         # tied: second names of tensors, with the name in `named`. transient: buffers that state_dict leaves out
