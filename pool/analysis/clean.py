@@ -23,7 +23,7 @@ from pool.run_folder.strict_json import value_at
 from pool.supervisor.resources.run_folder import acquire_lock
 
 
-def clean_run(run: Path, keep: int, every: int | None, say: Callable[[str], object], *, remove: bool) -> int | None:
+def clean_run(run: Path, keep: int, every: int | None, notify: Callable[[str], object], *, remove: bool) -> int | None:
     """Reports each checkpoint that is not kept, and with `remove` removes it. Returns the bytes of all of them, or None
     if the run is still running, and is left alone.
 
@@ -45,12 +45,12 @@ def clean_run(run: Path, keep: int, every: int | None, say: Callable[[str], obje
             nbytes = _measure_size(checkpoint)
             total += nbytes
             action = " removed" if remove else ""
-            say(f"{run / FOLDER / checkpoint.name}: {nbytes / 1e6:,.1f} MB{action}")
+            notify(f"{run / FOLDER / checkpoint.name}: {nbytes / 1e6:,.1f} MB{action}")
             if remove:
                 _remove(checkpoint)
         return total
     except BlockingIOError:
-        say(f"{run}: goes on, and is left alone")
+        notify(f"{run}: goes on, and is left alone")
         return None
     except OSError as error:
         raise ConfigError(access.show_real_paths(f"{error.filename or run}: {error.strerror}")) from None

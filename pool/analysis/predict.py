@@ -43,10 +43,10 @@ class Predictor:
     verb: str  # name of the command that predicts, for messages
 
     @classmethod
-    def open(cls, where: Path, task: str | None, verb: str, choice: Choice = NEWEST) -> Predictor:
+    def open(cls, path: Path, task: str | None, verb: str, choice: Choice = NEWEST) -> Predictor:
         """Loads the networks of a checkpoint or run. Predictions will be the mean over all, unless `choice` names one
         member. Raises PoolError."""
-        members = load_networks(where, task, verb, choice)
+        members = load_networks(path, task, verb, choice)
         for member in members:
             member.model.eval()
         return cls(members, tuple(predict_method(member, verb) for member in members), verb)

@@ -249,12 +249,12 @@ def result_table(result: SweepResult, varied: Sequence[str]) -> list[list[str]]:
 def _format_row(summary: Mapping[str, Any], numbers: Sequence[str], ends: Sequence[str]) -> list[str]:
     """Returns the cells of a member. `numbers`, `ends`: names of its numbers, and of the steps at which it ended."""
     values = ["nan" if summary[name] is None else format_value(summary[name]) for name in numbers]
-    settings = map(_format_value, summary["config"].values())
-    end_steps = [_format_value(summary[key]) for key in ends]
+    settings = map(_format_setting, summary["config"].values())
+    end_steps = [_format_setting(summary[key]) for key in ends]
     return [str(summary["member"]), *settings, *values, str(summary["step"]), *end_steps]
 
 
-def _format_value(value: Any) -> str:
+def _format_setting(value: Any) -> str:
     if value is None:
         return ""
     return json.dumps(value).strip('"')

@@ -102,7 +102,7 @@ def export(
             header=language,
             permute=permute or (),
             onnx=onnx,
-            say=lambda line: messages.write(f"{line}\n"),
+            notify=lambda line: messages.write(f"{line}\n"),
         )
         messages.write(f"{output}: {file.stat().st_size:,} bytes, from {exported}\n")
         if pipe is not None:

@@ -69,83 +69,83 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: {error}") from None
 
 
-def apply_changes(tree: dict[str, Any], changes: Sequence[Change], where: str) -> Config:
+def apply_changes(tree: dict[str, Any], changes: Sequence[Change], file_name: str) -> Config:
     """Applies changes to settings in plain data, and validates the result. Raises ConfigError.
 
-    `where`: file name for error messages.
+    `file_name`: for error messages.
     """
     for change in changes:
         change.apply(tree)
-    config = parse_config(tree, where)
+    config = parse_config(tree, file_name)
     for change in changes:
         change.check_is_quoted(type(config))
     return config
 
 
-def parse_config(tree: Mapping[str, Any], where: str) -> Config:
+def parse_config(tree: Mapping[str, Any], file_name: str) -> Config:
     """Validates settings in plain data, and returns them as a config. Raises ConfigError, with each wrong key.
 
-    `where`: file name for error messages.
+    `file_name`: for error messages.
     """
     problem = find_unstorable(tree)
     if problem is not None:
-        raise ConfigError(f"{where}: {problem}")
+        raise ConfigError(f"{file_name}: {problem}")
     if STAGE in tree:
         raise ConfigError(
-            f"{where}: has [[{STAGE}]] tables: pool recipe trains it; others take the folder of one of its stages"
+            f"{file_name}: has [[{STAGE}]] tables: pool recipe trains it; others take the folder of one of its stages"
         )
     task = tree.get("task", "stockfish")
     if not isinstance(task, str):
-        raise ConfigError(f"{where}: task: must be a string")
+        raise ConfigError(f"{file_name}: task: must be a string")
     data = tree.get("data", {})
     source = data.get("source") if isinstance(data, Mapping) else None
     try:
         cls = config_class(task, source) if isinstance(source, str) else config_class(task)
     except ConfigError as error:
-        raise ConfigError(f"{where}: {error}") from error
-    config = _validate(cls, tree, where)
+        raise ConfigError(f"{file_name}: {error}") from error
+    config = _validate(cls, tree, file_name)
     try:
         model = complete_model_section(load_task_module(task), config.model, config.data.settings)
     except ValueError as error:
-        raise ConfigError(f"{where}: {error}") from None
+        raise ConfigError(f"{file_name}: {error}") from None
     config = config.model_copy(update={"model": model})
     for section in (config.schedule, config.ensemble, config.train):
         if section.problem:
-            raise ConfigError(f"{where}: {section.problem}")
-    _check_sizes(config, where)
+            raise ConfigError(f"{file_name}: {section.problem}")
+    _check_sizes(config, file_name)
     return config
 
 
-def _check_sizes(config: Config, where: str) -> None:
+def _check_sizes(config: Config, file_name: str) -> None:
     """Raises ConfigError for more losses than fit a message, or fewer ring slots than a step needs."""
     try:
         members = len(config.members)
     except ConfigError as error:
-        raise ConfigError(f"{where}: {error}") from None
+        raise ConfigError(f"{file_name}: {error}") from None
     if members * config.max_batches_of_group > MAX_GROUP_LOSSES:
-        batches = MAX_GROUP_LOSSES // members
+        group_size, max_size = config.train.batches_per_group, MAX_GROUP_LOSSES // members
         raise ConfigError(
-            f"{where}: train.batches_per_group: {config.train.batches_per_group} is too many for {members} members; a "
-            f"worker says at most {MAX_GROUP_LOSSES} losses at once, so {batches} batches of this ensemble"
+            f"{file_name}: train.batches_per_group: {group_size} is too many for {members} members; a worker says "
+            f"at most {MAX_GROUP_LOSSES} losses at once, so {max_size} batches of this ensemble"
         )
     if config.num_ring_slots < config.train.batches_per_step + 1:
         raise ConfigError(
-            f"{where}: pool.ring_slots: {config.pool.ring_slots} is too few; a step keeps its "
+            f"{file_name}: pool.ring_slots: {config.pool.ring_slots} is too few; a step keeps its "
             f"train.batches_per_step = {config.train.batches_per_step} until it is committed, and one more is needed"
         )
 
 
-def parse_section(cls: type[T], tree: Any, where: str, within: Sequence[str] = ()) -> T:
+def parse_section(cls: type[T], tree: Any, file_name: str, within: Sequence[str] = ()) -> T:
     """Validates plain data that have a file of their own as the table `within` of a config. Raises as
     `parse_config`."""
     problem = find_unstorable(tree, within)
     if problem is not None:
-        raise ConfigError(f"{where}: {problem}")
-    return _validate(cls, tree, where, within)
+        raise ConfigError(f"{file_name}: {problem}")
+    return _validate(cls, tree, file_name, within)
 
 
-def _validate(cls: type[T], tree: Any, where: str, within: Sequence[str] = ()) -> T:
+def _validate(cls: type[T], tree: Any, file_name: str, within: Sequence[str] = ()) -> T:
     try:
         return cls.model_validate_json(json.dumps(tree))
     except ValidationError as error:
-        raise ConfigError(f"{where}: {format_errors(cls, error, within)}") from None
+        raise ConfigError(f"{file_name}: {format_errors(cls, error, within)}") from None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from loader.errors import SPACE_ERRORS, DataError, has_error_number
@@ -23,7 +24,7 @@ _HEADERS = {"c": ".h", "rust": ".rs"}  # suffix by language
 
 
 def export_checkpoint(
-    where: Path,
+    path: Path,
     output: Path,
     description: str | None,
     task: str | None,
@@ -32,42 +33,55 @@ def export_checkpoint(
     header: str | None = None,
     permute: Sequence[str] = (),
     onnx: bool = False,
-    say: Callable[[str], object] | None = None,
+    notify: Callable[[str], object] | None = None,
 ) -> TrainedNetwork:
     """Exports a network of a checkpoint, or of the newest checkpoint of a run, to `output`. Returns the network.
 
     `description`: text in the file; None means the description of the file that `pool convert` made the checkpoint
     from, or else DESCRIPTION. `task`: the task's name as the caller knows it, required unless the task is built in.
     `header`: a language, in which source code that describes the network is written beside it. `permute`: data files,
-    by which the network's units are reordered first; `say` is called with the gain. `onnx`: writes an ONNX model, which
-    is possible for each task that predicts.
+    by which the network's units are reordered first; `notify` is called with the gain. `onnx`: writes an ONNX model,
+    which is possible for each task that predicts.
 
     Raises CheckpointError for a bad checkpoint. Raises ConfigError for another task, or if there are several members
     and none is chosen. Raises UsageError for an `output` with the ending of another format. Raises PoolError for
     weights that the format can't hold.
     """
-    trained = load_network(where, task, choice)
+    trained = load_network(path, task, choice)
     header_file = None if header is None else header_path(output, header)
     suffix = SUFFIX if onnx else getattr(load_task_module(trained.name), "EXPORT_SUFFIX", "")
     if suffix:
-        check_output_ending(output, "ONNX models" if onnx else f"files of the task {printable(trained.name)}", [suffix])
-    for path in [output] if header_file is None else [output, header_file]:
-        _check_output(path)
-    try:
+        kind = "ONNX models" if onnx else f"files of the task {printable(trained.name)}"
+        check_output_ending(output, kind, [suffix])
+    _check_output(output)
+    if header_file is not None:
+        _check_output(header_file)
+    if description is None:
+        description = trained.description or DESCRIPTION
+    with _converting_errors(output):
         if permute:
             gain = _reorder(trained, permute)
-            if gain and say is not None:
-                say(gain)
+            if gain and notify is not None:
+                notify(gain)
         header_text = "" if header is None else _build_header(trained, output, header)
-        text = (trained.description or DESCRIPTION) if description is None else description
         if onnx:
-            write_onnx(trained, output, text)
+            write_onnx(trained, output, description)
         else:
-            trained.task.export(trained.model, output, text)
+            trained.task.export(trained.model, output, description)
         if output.is_file():
             _apply_umask(output)
         if header_file is not None:
             header_file.write_text(header_text, encoding="utf-8")
+    if not output.exists():
+        raise PoolError(f"{output}: not written: the method `export` of the task {trained.name} makes no file")
+    return trained
+
+
+@contextmanager
+def _converting_errors(output: Path) -> Iterator[None]:
+    """Converts errors of the task's code and of the disk, raised within, to PoolErrors that name a file."""
+    try:
+        yield
     except PoolError:
         raise
     except OSError as error:
@@ -78,9 +92,6 @@ def export_checkpoint(
         raise PoolError(f"{output}: not written: {error}") from None
     except Exception as error:
         raise PoolError(f"{output}: not written: {format_error_with_location(error)}", _exit_code(error)) from None
-    if not output.exists():
-        raise PoolError(f"{output}: not written: the method `export` of the task {trained.name} makes no file")
-    return trained
 
 
 def _exit_code(error: Exception) -> int:

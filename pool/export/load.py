@@ -61,14 +61,14 @@ class TrainedNetwork:
         return f"{self.checkpoint}, {self.label}" if self.label else str(self.checkpoint)
 
 
-def load_network(where: Path, task: str | None, choice: Choice = NEWEST) -> TrainedNetwork:
+def load_network(path: Path, task: str | None, choice: Choice = NEWEST) -> TrainedNetwork:
     """Loads the network of a checkpoint, or of the newest checkpoint of a run, for `pool export`.
 
     `task`: the task's name as the caller knows it, required unless the task is built in. Raises CheckpointError for
     a bad checkpoint, or if averaged weights are chosen and it has none. Raises ConfigError for another task, or if
     there are several members and none is chosen.
     """
-    checkpoint = _Checkpoint(where, task, "export", averaged=choice.averaged)
+    checkpoint = _Checkpoint(path, task, "export", averaged=choice.averaged)
     if choice.average:
         return checkpoint.load_average()
     if choice.member is not None:
@@ -77,12 +77,12 @@ def load_network(where: Path, task: str | None, choice: Choice = NEWEST) -> Trai
     return checkpoint.load_member(0)
 
 
-def load_networks(where: Path, task: str | None, verb: str, choice: Choice = NEWEST) -> tuple[TrainedNetwork, ...]:
+def load_networks(path: Path, task: str | None, verb: str, choice: Choice = NEWEST) -> tuple[TrainedNetwork, ...]:
     """Loads the chosen member of a checkpoint; without a choice all members that have not diverged.
 
     `verb`: name of the command, for messages. Raises as `load_network`, but never because no member is chosen.
     """
-    checkpoint = _Checkpoint(where, task, verb, averaged=choice.averaged)
+    checkpoint = _Checkpoint(path, task, verb, averaged=choice.averaged)
     if choice.member is not None:
         return (checkpoint.load_chosen(choice.member),)
     excluded = format_excluded(checkpoint.diverged)
@@ -120,8 +120,8 @@ def describe_networks(members: Sequence[TrainedNetwork]) -> str:
 class _Checkpoint:
     """Loads networks of a checkpoint. Raises ConfigError and CheckpointError when the checkpoint is opened."""
 
-    def __init__(self, where: Path, task: str | None, verb: str, *, averaged: bool) -> None:
-        self.path = find_checkpoint(where)
+    def __init__(self, path: Path, task: str | None, verb: str, *, averaged: bool) -> None:
+        self.path = find_checkpoint(path)
         self._averaged = averaged
         self._weights = load_weights(self.path, averaged=averaged)
         config = self._weights.state.config
@@ -191,17 +191,12 @@ class _Checkpoint:
         module = load_task_module(self._name)
         config = self.members[index]
         seed = _model_seed(config)
-        model, loss = (
-            _section(cls, config.get(section), f"{self.path / STATE}: config.{section}")
-            for cls, section in ((model_class(module), "model"), (module.LossConfig, "loss"))
-        )
+        location = f"{self.path / STATE}: config"
+        model = _parse_section(model_class(module), config.get("model"), f"{location}.model")
+        loss = _parse_section(module.LossConfig, config.get("loss"), f"{location}.loss")
         try:
             task = make_task(self._name, model, loss, seed)
-            try:
-                with TensorBytesLimit(MAX_MODEL_NBYTES):
-                    return task, build_model(task, seed)
-            except ModelTooLargeError:
-                return task, build_model(task, seed, on_meta=True)
+            return task, _build_model_of(task, seed)
         except PoolError:
             raise
         except Exception as error:  # the task's code may raise anything for a checkpoint's settings
@@ -217,6 +212,15 @@ class _Checkpoint:
         if difference := first_difference(header_specs(header), model_specs((*parameters, *buffers))):
             member = f"member {index}: " if prefix else ""
             raise CheckpointError(f"{self.path}: {member}{difference}")
+
+
+def _build_model_of(task: Task, seed: int) -> nn.Module:
+    """Builds a task's model, on torch's meta device if the model is too large to be built with values."""
+    try:
+        with TensorBytesLimit(MAX_MODEL_NBYTES):
+            return build_model(task, seed)
+    except ModelTooLargeError:
+        return build_model(task, seed, on_meta=True)
 
 
 def _mean(tensors: Sequence[Tensor]) -> Tensor:
@@ -259,9 +263,9 @@ def _model_seed(config: Mapping[str, Any]) -> int:
     return 0
 
 
-def _section(cls: type[Section], values: Any, where: str) -> Section:
+def _parse_section(cls: type[Section], values: Any, location: str) -> Section:
     """Validates a section of a checkpoint's config. Raises CheckpointError."""
     try:
         return cls.model_validate_json(json.dumps(values))
     except ValidationError as error:
-        raise CheckpointError(f"{where}: {strict_json.describe_validation_error(error)}") from None
+        raise CheckpointError(f"{location}: {strict_json.describe_validation_error(error)}") from None

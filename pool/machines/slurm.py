@@ -37,7 +37,10 @@ def _expand_name(name: str) -> Iterator[str]:
         raise ValueError(f"{name!r} is no host")
     prefix, ranges, plain = match.groups()
     suffix = name[match.end() :]
-    beginnings = [plain] if ranges is None else [prefix + number for number in _expand_ranges(ranges)]
+    if ranges is None:
+        beginnings = iter([plain])
+    else:
+        beginnings = (prefix + number for number in _expand_ranges(ranges))  # not a list: ranges may be long
     for beginning in beginnings:
         if not suffix:
             yield beginning

@@ -110,10 +110,10 @@ def check_end(run: StageRun) -> None:
         raise UnavailableError(f"stage {stage.name}: test: {stage.options.test[0]}: no such program")
 
 
-def finish_stage(run: StageRun, say: Callable[[str], object]) -> None:
+def finish_stage(run: StageRun, notify: Callable[[str], object]) -> None:
     """Exports the stage's network and tests it, unless that was done before. Raises PoolError.
 
-    `say` is called with each line for the user.
+    `notify` is called with each line for the user.
     """
     stage, folder = run.stage, run.folder
     if not stage.options.export:
@@ -123,14 +123,14 @@ def finish_stage(run: StageRun, say: Callable[[str], object]) -> None:
         return  # nothing to do; the folder may be read-only
     former = find_network(folder)
     if former is not None and not matches_name(former):
-        say(f"stage {stage.name}: {former} has other bytes than those it was named by; it is written again")
+        notify(f"stage {stage.name}: {former} has other bytes than those it was named by; it is written again")
     try:
         lock = acquire_lock(folder)
         try:
             if network is None:
-                network = _write_network(run, say)
+                network = _write_network(run, notify)
             if stage.options.test and read_test_code(run, network) != EXIT_DONE:
-                _run_test(run, network, say)
+                _run_test(run, network, notify)
         finally:
             os.close(lock)
     except BlockingIOError:
@@ -138,7 +138,7 @@ def finish_stage(run: StageRun, say: Callable[[str], object]) -> None:
     except OSError as error:
         raise RunError(f"stage {stage.name}: {error.filename or folder}: {error.strerror}") from None
     except KeyboardInterrupt:
-        say(f"stage {stage.name}: stopped before its network was {'tested' if network else 'written'}")
+        notify(f"stage {stage.name}: stopped before its network was {'tested' if network else 'written'}")
         raise
 
 
@@ -162,7 +162,7 @@ def _test_key(stage: Stage, network: Path) -> str:
     return digest({"network": network.name, "test": list(stage.options.test)})
 
 
-def _write_network(run: StageRun, say: Callable[[str], object]) -> Path:
+def _write_network(run: StageRun, notify: Callable[[str], object]) -> Path:
     """Exports the stage's network to its folder and records it. Returns its path."""
     stage, folder = run.stage, run.folder
     suffix = load_task_module(stage.config.task).EXPORT_SUFFIX  # type: ignore[attr-defined]  # `recipe` has checked it
@@ -178,7 +178,7 @@ def _write_network(run: StageRun, say: Callable[[str], object]) -> Path:
     finally:
         files.remove_quietly(temporary_folder)
     _update_record(folder, {"network": network.name, "network_key": _network_key(run), "test_ended": None})
-    say(f"stage {stage.name}: its network is {network}")
+    notify(f"stage {stage.name}: its network is {network}")
     return network
 
 
@@ -196,16 +196,16 @@ def _export(run: StageRun, output: Path) -> None:
         raise PoolError(f"stage {run.stage.name}: its network can't be written: {reason}", abs(done.returncode))
 
 
-def _run_test(run: StageRun, network: Path, say: Callable[[str], object]) -> None:
+def _run_test(run: StageRun, network: Path, notify: Callable[[str], object]) -> None:
     """Runs the stage's test program with the network and records its exit code. Raises RunError if the test fails."""
     stage, folder = run.stage, run.folder
-    words = [word.replace("{net}", str(network)) for word in stage.options.test]
-    say(f"stage {stage.name}: testing its network; {folder / LOG} has what the test says")
+    command_words = [word.replace("{net}", str(network)) for word in stage.options.test]
+    notify(f"stage {stage.name}: testing its network; {folder / LOG} has what the test says")
     with (folder / LOG).open("ab") as log:
-        log.write(f"{network.name}: {shlex.join(words)}\n".encode())
+        log.write(f"{network.name}: {shlex.join(command_words)}\n".encode())
         log.flush()
         command = module_command(
-            "pool.process.become", str(os.getpid()), *words
+            "pool.process.become", str(os.getpid()), *command_words
         )  # so that it ends when this process ends
         code = subprocess.run(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, check=False

@@ -60,29 +60,29 @@ def is_recipe(tree: Mapping[str, Any]) -> bool:
     return STAGE in tree or STAGES in tree
 
 
-def parse_recipe(tree: Mapping[str, Any], overrides: Iterable[str], where: str) -> Recipe:
+def parse_recipe(tree: Mapping[str, Any], overrides: Iterable[str], location: str) -> Recipe:
     """Reads a recipe from plain data. Raises ConfigError.
 
     `overrides`: values of `--set`. `KEY=VALUE` changes all stages, `stage.NAME.KEY=VALUE` one stage, and
-    `stages.KEY=VALUE` the table [stages]. They override the file. `where`: file name for error messages.
+    `stages.KEY=VALUE` the table [stages]. They override the file. `location`: file name for error messages.
     """
     changes = [Change.parse(change) for change in overrides]
     base = {key: value for key, value in tree.items() if key not in (STAGE, STAGES)}
     tables = tree.get(STAGE, [])
     if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
-        raise ConfigError(f"{where}: a recipe has one table [[{STAGE}]] or more; pool train trains other configs")
+        raise ConfigError(f"{location}: a recipe has one table [[{STAGE}]] or more; pool train trains other configs")
     defaults: Any = copy.deepcopy(tree.get(STAGES, {}))
     if isinstance(defaults, dict):
         for change in _changes_in(STAGES, changes):
             change.apply(defaults)
-    default_options = parse_section(EndConfig, defaults, f"{where}: {STAGES}")
+    default_options = parse_section(EndConfig, defaults, f"{location}: {STAGES}")
     stages: list[Stage] = []
     for number, table in enumerate(tables, 1):
-        stages.append(_parse_stage(base, table, default_options, stages, changes, f"{where}: {STAGE} {number}"))
+        stages.append(_parse_stage(base, table, default_options, stages, changes, f"{location}: {STAGE} {number}"))
     _check_changes(changes, [stage.name for stage in stages])
     folders = {stage.config.run_dir for stage in stages}
     if len(folders) > 1:
-        raise ConfigError(f"{where}: run.dir: all stages lie in one folder: set it before the first [[{STAGE}]]")
+        raise ConfigError(f"{location}: run.dir: all stages lie in one folder: set it before the first [[{STAGE}]]")
     return Recipe(folders.pop(), tuple(stages))
 
 
@@ -102,33 +102,33 @@ def _parse_stage(
     default_options: EndConfig,
     earlier_stages: Sequence[Stage],
     changes: Sequence[Change],
-    where: str,
+    location: str,
 ) -> Stage:
     """Reads and checks one stage. `base`: settings outside of stages. Raises ConfigError."""
     if "name" not in table:
-        raise ConfigError(f'{where}: name: is missing: each stage has one, as name = "first"')
+        raise ConfigError(f'{location}: name: is missing: each stage has one, as name = "first"')
     for key, value in table.items():
         if key not in _KEYS and not isinstance(value, dict):
             raise ConfigError(
-                f"{where}: {key}: unknown key; a stage has {', '.join(_OPTIONS)}, and sections, as [{STAGE}.train]"
+                f"{location}: {key}: unknown key; a stage has {', '.join(_OPTIONS)}, and sections, as [{STAGE}.train]"
                 f"{suggest_name(key, _OPTIONS)}"
             )
     stage_changes = _changes_in(f"{STAGE}.{table.get('name')}", changes)
     option_values = default_options.model_dump(mode="json")
     option_values |= {key: value for key, value in table.items() if key in _OPTIONS}
     option_values |= {change.key: change.value for change in stage_changes if change.key in _OPTIONS}
-    options = parse_section(StageConfig, option_values, where)
+    options = parse_section(StageConfig, option_values, location)
     if options.name in (stage.name for stage in earlier_stages):
-        raise ConfigError(f"{where}: name: there are two stages {options.name}")
-    where = f"{where} ({options.name})"
+        raise ConfigError(f"{location}: name: there are two stages {options.name}")
+    location = f"{location} ({options.name})"
     settings: dict[str, Any] = copy.deepcopy(dict(base))
     merge_settings(settings, {key: value for key, value in table.items() if key not in _OPTIONS})
     setting_changes = [change for change in changes if change.key.partition(".")[0] not in (STAGE, STAGES)]
     setting_changes += [change for change in stage_changes if change.key not in _OPTIONS]
-    config = apply_changes(settings, setting_changes, where)
+    config = apply_changes(settings, setting_changes, location)
     stage = _resolve_start(options, config, earlier_stages)
-    _check_options(stage, where)
-    _check_start(stage, where)
+    _check_options(stage, location)
+    _check_start(stage, location)
     return stage
 
 
@@ -153,46 +153,50 @@ def _resolve_start(options: StageConfig, config: Config, earlier_stages: Sequenc
     return Stage(options, config, None, start or getattr(config.model, KEY))
 
 
-def _check_options(stage: Stage, where: str) -> None:
+def _check_options(stage: Stage, location: str) -> None:
     """Raises ConfigError for a stage's own keys that contradict each other or its settings."""
     own, config = stage.options, stage.config
     if config.train.epochs:
         raise ConfigError(
-            f"{where}: train.epochs: a stage says train.steps: whether it is done is seen without its data"
+            f"{location}: train.epochs: a stage says train.steps: whether it is done is seen without its data"
         )
     if own.permute and not own.export:
-        raise ConfigError(f"{where}: permute: without export = true there is no network to order")
+        raise ConfigError(f"{location}: permute: without export = true there is no network to order")
     if own.weights and not own.export:
-        raise ConfigError(f"{where}: weights: without export = true there is no network to have them")
+        raise ConfigError(f"{location}: weights: without export = true there is no network to have them")
     if own.weights == "averaged" and not _has_average(config):
-        raise ConfigError(f'{where}: weights: "averaged", but the stage makes no average: set train.average')
+        raise ConfigError(f'{location}: weights: "averaged", but the stage makes no average: set train.average')
     if own.test and not own.export:
-        raise ConfigError(f"{where}: test: without export = true there is no network to test")
+        raise ConfigError(f"{location}: test: without export = true there is no network to test")
     if own.export and config.ensemble.is_set:
-        raise ConfigError(f"{where}: export: of an ensemble a file holds one network: pool export --member writes it")
+        raise ConfigError(
+            f"{location}: export: of an ensemble a file holds one network: pool export --member writes it"
+        )
     if own.export and not getattr(load_task_module(config.task), "EXPORT_SUFFIX", ""):
-        raise ConfigError(f"{where}: export: the task {config.task} writes no network files")
+        raise ConfigError(f"{location}: export: the task {config.task} writes no network files")
 
 
-def _check_start(stage: Stage, where: str) -> None:
+def _check_start(stage: Stage, location: str) -> None:
     """Raises ConfigError if a stage can't start with the weights or the checkpoint that its settings name."""
     config, parent = stage.config, stage.parent
     averaged = config.train.start_weights == "averaged"
     if stage.options.start_with == "checkpoint":
         model = config.model.model_copy(update={KEY: stage.start})
         if parent is None and (stage.start is None or start_folder(model) is None):
-            raise ConfigError(f'{where}: start_with: "checkpoint" needs a stage, a run or a checkpoint to start from')
+            raise ConfigError(
+                f'{location}: start_with: "checkpoint" needs a stage, a run or a checkpoint to start from'
+            )
         if averaged:
-            raise ConfigError(f'{where}: train.start_weights: "averaged" goes with start_with = "weights"')
+            raise ConfigError(f'{location}: train.start_weights: "averaged" goes with start_with = "weights"')
         if parent is not None:
-            _check_continues(config, parent, where)
+            _check_continues(config, parent, location)
     elif averaged and parent is None and stage.start is None:
         raise ConfigError(
-            f'{where}: train.start_weights: "averaged" needs a stage, a run or a checkpoint to start from'
+            f'{location}: train.start_weights: "averaged" needs a stage, a run or a checkpoint to start from'
         )
     elif averaged and parent is not None and not _has_average(parent.config):
         raise ConfigError(
-            f'{where}: train.start_weights: "averaged", but {parent.name} makes no average: set train.average there'
+            f'{location}: train.start_weights: "averaged", but {parent.name} makes no average: set train.average there'
         )
 
 
@@ -201,12 +205,12 @@ def _has_average(config: Config) -> bool:
     return config.train.average.kind is not None and config.train.average.start <= config.train.steps
 
 
-def _check_continues(config: Config, parent: Stage, where: str) -> None:
+def _check_continues(config: Config, parent: Stage, location: str) -> None:
     """Raises ConfigError if a stage can't continue its parent's checkpoint with its optimizer and steps."""
     before = parent.config
     if config.train.steps <= before.train.steps:
         raise ConfigError(
-            f"{where}: train.steps: {config.train.steps} in all, and {parent.name} has done {before.train.steps}; a "
+            f"{location}: train.steps: {config.train.steps} in all, and {parent.name} has done {before.train.steps}; a "
             "stage that starts with a checkpoint counts on"
         )
     for key, value, value_before in (
@@ -214,4 +218,4 @@ def _check_continues(config: Config, parent: Stage, where: str) -> None:
         ("optimizer.name", config.optimizer.name, before.optimizer.name),
     ):
         if value != value_before:
-            raise ConfigError(f"{where}: {key}: {value}, but the checkpoint of {parent.name} is of {value_before}")
+            raise ConfigError(f"{location}: {key}: {value}, but the checkpoint of {parent.name} is of {value_before}")
