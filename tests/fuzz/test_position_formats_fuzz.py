@@ -68,7 +68,7 @@ class Checker:
         assert writer.entries == len(lines)
         again, none = self.read(writer.take())
         assert none is None
-#The clock and en - passant squares that no pawn can take on are not kept within a game.
+        # The clock and en-passant squares that no pawn can take on are not kept within a game.
         assert [_kept(self.name, line) for line in again] == [_kept(self.name, line) for line in lines]
         self.entries += len(lines)
         return len(lines), None if fault is None else fault[2]
@@ -142,9 +142,11 @@ def test_damaged_files_are_told_in_one_line(name: str, checker: Checker) -> None
         length = 1 + number % 9
         match number % 3:
             case 0:
-        data [at:at + length] = rng.randbytes(length) case 1:
-        del data [at:at + length] case _:
-        data[at : at + length] = bytes([255]) * length
+                data[at : at + length] = rng.randbytes(length)
+            case 1:
+                del data[at : at + length]
+            case _:
+                data[at : at + length] = bytes([255]) * length
         good, offset = checker.check(bytes(data))
         if offset is not None:
             assert good > 0 or offset <= at or name == "pgn"  # whose games are read whole
