@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from loader import _native
 from loader.chess.positions.entry import Entry, View
-from loader.chess.readers import FAMILY, LABELS, native_reader, open_readers, views_of
+from loader.chess.readers import FAMILY, label_views, native_reader, open_readers
 from loader.chess.views import describe_missing_scores, describe_view, evidence_of
 from loader.errors import DataError
 from loader.files.compression import is_readably_compressed
@@ -20,9 +20,9 @@ from loader.formats.readers import format_name, resolve_file_format
 from loader.stream.config import DataConfig
 from loader.stream.data_facts import DataFact
 
-MOST_FILES = 8  # files of one kind that are sampled
+MAX_FILES = 8  # files of one kind that are sampled
 _CHUNKS = 4  # chunks that are sampled for one kind of files
-_MOST_BYTES = 32 << 20  # bytes of a file that are opened to take a sample
+_MAX_NBYTES = 32 << 20  # bytes of a file that are opened to take a sample
 _PYTHON_ENTRIES = 20_000  # entries that are read of a chunk, by a reader written in Python
 T = TypeVar("T")
 
@@ -47,15 +47,15 @@ def describe_positions(config: DataConfig, files: Sequence[DataFile]) -> Iterato
     results, and how many positions have no score. Raises DataError, ValueError."""
     kinds: dict[Kind, list[DataFile]] = {}
     for file in files:
-        kinds.setdefault(_kind_of(config, file), []).append(file)
+        kinds.setdefault(_determine_kind(config, file), []).append(file)
     for kind, group in kinds.items():
-        origin = _origin_of(kind, group)
+        origin = _describe_origin(kind, group)
         yield DataFact("score unit", kind.describe_unit(origin))
-        samples = {file: _sample_of(config, file, _CHUNKS // len(group)) for file in evenly(group, MOST_FILES)}
+        samples = {file: _sample_file(config, file, _CHUNKS // len(group)) for file in pick_evenly(group, MAX_FILES)}
         for label, view in (("score", kind.score_view), ("result", kind.result_view)):
             yield from _describe_view(label, view, kind, group, samples, config.settings.pgn.view)
         if kind.score_view is not None:  # for PGN, `describe_comments` yields missing scores with their reasons
-            yield from describe_missing_scores(_sum(samples.values()), f"a sample of {{positions}} ({origin})")
+            yield from describe_missing_scores(_add_censuses(samples.values()), f"a sample of {{positions}} ({origin})")
 
 
 def _describe_view(
@@ -69,76 +69,76 @@ def _describe_view(
     """Yields facts about whose view a label ("score" or "result") has. Files whose labels look like another view get a
     warning for each such view. All other files of the kind share one fact."""
     evidence = {file: evidence_of(label, view, census, comments_view) for file, census in samples.items()}
-    strange = {file: each.looks_like for file, each in evidence.items() if each.is_contradicted}
+    contradicted = {file: each.looks_like for file, each in evidence.items() if each.is_contradicted}
     others_agree = any(each.looks_like == view for each in evidence.values())
-    for looks_like in dict.fromkeys(strange.values()):
-        named = [file for file in strange if strange[file] == looks_like]
-        total = _sum([samples[file] for file in named])
-        yield from _some(
-            describe_view(
-                label, view, total, _origin_of(kind, named), comments_view=comments_view, others_agree=others_agree
-            )
-        )
-    usual = [file for file in files if file not in strange]
-    if usual:
-        total = _sum([samples[file] for file in usual if file in samples])
-        yield from _some(describe_view(label, view, total, _origin_of(kind, usual), comments_view=comments_view))
+    facts = []
+    for looks_like in dict.fromkeys(contradicted.values()):
+        alike = [file for file in contradicted if contradicted[file] == looks_like]
+        total = _add_censuses([samples[file] for file in alike])
+        origin = _describe_origin(kind, alike)
+        facts.append(describe_view(label, view, total, origin, comments_view=comments_view, others_agree=others_agree))
+    remaining = [file for file in files if file not in contradicted]
+    if remaining:
+        total = _add_censuses([samples[file] for file in remaining if file in samples])
+        origin = _describe_origin(kind, remaining)
+        facts.append(describe_view(label, view, total, origin, comments_view=comments_view))
+    yield from (fact for fact in facts if fact is not None)
 
 
-def _sum(samples: Iterable[_native.Census]) -> _native.Census:
+def _add_censuses(samples: Iterable[_native.Census]) -> _native.Census:
     total = _native.Census()
     for census in samples:
         total.add_census(census)
     return total
 
 
-def _some(fact: DataFact | None) -> Sequence[DataFact]:
-    return () if fact is None else (fact,)
+def _determine_kind(config: DataConfig, file: DataFile) -> Kind:
+    """Returns the kind to which a file belongs. The unit that the user has set comes before that of the format."""
+    format = resolve_file_format(config, file, FAMILY)
+    unit = file.score_unit or ""
+    usual_unit = getattr(format, "SCORE_UNIT", "")
+    if not unit and usual_unit:
+        unit = f"usually {usual_unit}"
+    views = label_views(config, format)
+    return Kind(format_name(config, format), unit, file.score_scale, views["score"], views["result"])
 
 
-def _kind_of(config: DataConfig, file: DataFile) -> Kind:
-    found = resolve_file_format(config, file, FAMILY)
-    unit = file.score_unit or (f"usually {usual}" if (usual := getattr(found, "SCORE_UNIT", "")) else "")
-    views = views_of(config, found)
-    return Kind(format_name(config, found), unit, file.score_scale, *(views[label] for label in LABELS))
-
-
-def _origin_of(kind: Kind, files: Sequence[DataFile]) -> str:
+def _describe_origin(kind: Kind, files: Sequence[DataFile]) -> str:
     more = f" and {len(files) - 1:,} more" if len(files) > 1 else ""
     return f"{kind.format}: {files[0].path.name}{more}"
 
 
-def evenly(items: Sequence[T], most: int) -> Sequence[T]:
-    """Returns at most `most` of the items, at equal distances."""
-    return items[:: -(-len(items) // most)]
+def pick_evenly(items: Sequence[T], max_items: int) -> Sequence[T]:
+    """Returns at most `max_items` of the items, at equal distances."""
+    return items[:: -(-len(items) // max_items)]
 
 
-def _sample_of(config: DataConfig, file: DataFile, chunks: int) -> _native.Census:
+def _sample_file(config: DataConfig, file: DataFile, chunks: int) -> _native.Census:
     """Counts scores, results and material in up to `chunks` chunks of a file, at least one. Returns an empty census for
     a file that can't be opened, because opening it for the run reports the error."""
     census = _native.Census()
     try:
-        (reader,) = open_readers(*beginning_of(config, file))
+        (reader,) = open_readers(*cut_to_beginning(config, file))
     except DataError:
         return census
     sampled = reader if hasattr(reader, "native") else _Beginnings(reader)
     native = native_reader(sampled)
-    most = max(1, chunks)
+    max_chunks = max(1, chunks)
     # Files that can only be decoded in order are sampled at their beginning.
-    step = 1 if native.in_file_order else max(1, native.num_chunks // most)
-    for chunk in range(0, native.num_chunks, step)[:most]:
+    step = 1 if native.in_file_order else max(1, native.num_chunks // max_chunks)
+    for chunk in range(0, native.num_chunks, step)[:max_chunks]:
         census.add_chunk(native, chunk)
     return census
 
 
-def beginning_of(config: DataConfig, file: DataFile) -> tuple[DataConfig, Sequence[DataFile]]:
+def cut_to_beginning(config: DataConfig, file: DataFile) -> tuple[DataConfig, Sequence[DataFile]]:
     """Returns settings and files with which to open a sample of a file. A file of more than 32 MiB is cut to its
     beginning where its format allows it, because some formats read a whole file when they open it."""
-    found = resolve_file_format(config, file, FAMILY)
-    if file.size <= _MOST_BYTES or is_readably_compressed(file) or not isinstance(found, GrowingFormat):
+    format = resolve_file_format(config, file, FAMILY)
+    if file.size <= _MAX_NBYTES or is_readably_compressed(file) or not isinstance(format, GrowingFormat):
         return config, [file]
-    part = file.up_to(_MOST_BYTES)
-    return config.model_copy(update={"growing": "ignore_new"}), [part.up_to(found.whole_size(part))]
+    part = file.up_to(_MAX_NBYTES)
+    return config.model_copy(update={"growing": "ignore_new"}), [part.up_to(format.whole_size(part))]
 
 
 class _Beginnings:

@@ -12,10 +12,10 @@ from loader.section import as_tuple
 
 MAX_PIECES = 32
 _BY_NAME = "^(single|stockfish|material_count_([2-8]|11|16))$"
-_MOST = 63
+_MAX_BUCKET = 63
 
 
-def _is_a_table(rule: str | tuple[int, ...]) -> str | tuple[int, ...]:
+def _check_table(rule: str | tuple[int, ...]) -> str | tuple[int, ...]:
     """Checks a rule that is a table of buckets. Raises ValueError unless it has 33 numbers that begin with 0 and ascend
     by at most 1. A rule that is a name passes."""
     if isinstance(rule, str):
@@ -32,9 +32,9 @@ def _is_a_table(rule: str | tuple[int, ...]) -> str | tuple[int, ...]:
 
 
 OutputBuckets = Annotated[
-    Annotated[str, Field(pattern=_BY_NAME)] | tuple[Annotated[int, Field(ge=0, le=_MOST)], ...],
+    Annotated[str, Field(pattern=_BY_NAME)] | tuple[Annotated[int, Field(ge=0, le=_MAX_BUCKET)], ...],
     BeforeValidator(as_tuple),
-    AfterValidator(_is_a_table),
+    AfterValidator(_check_table),
 ]
 
 
@@ -62,6 +62,6 @@ def num_buckets(rule: str | tuple[int, ...]) -> int:
     return max(buckets_by_pieces(rule)) + 1
 
 
-def in_words(rule: str | tuple[int, ...]) -> str:
+def format_output_buckets(rule: str | tuple[int, ...]) -> str:
     """Returns the rule for people: its name, or the numbers of its table."""
     return rule if isinstance(rule, str) else " ".join(map(str, rule))

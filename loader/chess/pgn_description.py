@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from loader import _native
-from loader.chess.description import MOST_FILES, beginning_of, evenly
+from loader.chess.description import MAX_FILES, cut_to_beginning, pick_evenly
 from loader.chess.positions.file import BadDataPolicy, open_file
 from loader.chess.positions.format import PositionFormat
 from loader.chess.readers import FAMILY
@@ -17,7 +17,7 @@ from loader.formats.readers import resolve_file_format
 from loader.stream.config import DataConfig
 from loader.stream.data_facts import DataFact
 
-_LOOKED_AT = 1 << 20  # bytes that are read of each file
+_SAMPLE_NBYTES = 1 << 20  # bytes that are read of each file
 
 
 def describe_comments(config: DataConfig, files: Sequence[DataFile]) -> Iterator[DataFact]:
@@ -29,13 +29,13 @@ def describe_comments(config: DataConfig, files: Sequence[DataFile]) -> Iterator
         return
     settings = config.settings.pgn
     yield describe_comments_view(settings.view)
-    looked_at = evenly(games, MOST_FILES)
+    sampled = pick_evenly(games, MAX_FILES)
     moves, unscored = 0, Counter[str]()
-    for file, format in looked_at:
+    for file, format in sampled:
         counted, reasons = _count_unscored(config, file, format)
         moves += counted
         unscored.update(reasons)
-    where = f"in the first MiB of {len(looked_at):,} of {len(games):,} PGN files"
+    where = f"in the first MiB of {len(sampled):,} of {len(games):,} PGN files"
     without = unscored.total()
     if not without:
         yield DataFact("scores", f"all {moves:,} moves have one, {where}")
@@ -47,7 +47,7 @@ def describe_comments(config: DataConfig, files: Sequence[DataFile]) -> Iterator
 def _count_unscored(config: DataConfig, file: DataFile, format: PositionFormat) -> tuple[int, Counter[str]]:
     """Reads the chunks that begin in a file's first MiB, up to damage. Returns the number of moves, and the number
     without a score by the reason."""
-    config, (beginning,) = beginning_of(config, file)
+    config, (beginning,) = cut_to_beginning(config, file)
     opened = open_file(
         format.with_comments(config.settings.pgn.comments),
         beginning,
@@ -56,7 +56,7 @@ def _count_unscored(config: DataConfig, file: DataFile, format: PositionFormat) 
     )
     moves, unscored = 0, Counter[str]()
     for chunk in range(opened.num_chunks):
-        if opened.offset(chunk) >= _LOOKED_AT:
+        if opened.offset(chunk) >= _SAMPLE_NBYTES:
             break
         walk = _native.ChunkWalk(opened, chunk)
         moves += walk.count()

@@ -17,7 +17,7 @@ from loader.stream.config import DataConfig
 
 FAMILY = "chess"
 LABELS = ("score", "result")
-MOST_SCORE = 32767
+MAX_SCORE = 32767
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,13 @@ class LabelChange:
     flips_score: bool = False  # negates scores of positions with Black to move
     flips_result: bool = False  # negates results of positions with Black to move
 
-    def applied_to(self, entry: Entry) -> Entry:
+    def apply(self, entry: Entry) -> Entry:
         """Returns a copy of the entry with its score scaled, and with its score and result negated where the settings
         ask for it. A missing score or result stays missing."""
         is_black_to_move = entry.fen.split(maxsplit=2)[1:2] == ["b"]
         score = _native.scaled_score(entry.score, self.scale)
         if is_black_to_move and self.flips_score and score != NO_SCORE:
-            score = -max(score, -MOST_SCORE)
+            score = -max(score, -MAX_SCORE)
         result = entry.result
         if is_black_to_move and self.flips_result and result is not None:
             result = -result
@@ -64,7 +64,7 @@ class RelabelledReader:
         return self._reader.place(chunk)
 
     def read(self, chunk: int) -> Iterator[Entry]:
-        yield from map(self._change.applied_to, self._reader.read(chunk))
+        yield from map(self._change.apply, self._reader.read(chunk))
 
 
 def open_readers(config: DataConfig, files: Sequence[DataFile]) -> list[Reader]:
@@ -74,27 +74,39 @@ def open_readers(config: DataConfig, files: Sequence[DataFile]) -> list[Reader]:
     Raises ValueError for a filter that needs a part of a position (a move, a ply) that a file's format does not store,
     and for a `score_view` or `result_view` that the format can't have.
     """
-    wanted = filter_needs(config.settings.filters)
-    for file in files if wanted else ():
-        lacks = getattr(readers.resolve_file_format(config, file, FAMILY), "LACKS", ())
-        for need in wanted:
-            if need.part in lacks:
-                name = readers.format_name(config, readers.resolve_file_format(config, file, FAMILY))
-                raise ValueError(
-                    f"data.chess.filters.{need.key}: {need}, which files in {name} do not have "
-                    f"({file.path}); leave {'that' if need.name else 'the filter'} out, or use data in another format"
-                )
+    _check_filter_needs(config, files)
     parts = needed_parts(config.settings.filters)
     groups = [(change, list(group)) for change, group in groupby(files, lambda file: _label_change(config, file))]
+    if not groups:
+        groups = [(LabelChange(), [])]
     opened: list[Reader] = []
     skips = config.on_bad_data == "skip"
-    for change, group in groups or [(LabelChange(), [])]:
-        for reader in readers.open_readers(config, group, FAMILY):
-            opened.append(reader if change == LabelChange() else RelabelledReader(reader, change, parts, skips=skips))
+    for change, group in groups:
+        group_readers = readers.open_readers(config, group, FAMILY)
+        if change != LabelChange():
+            group_readers = [RelabelledReader(reader, change, parts, skips=skips) for reader in group_readers]
+        opened += group_readers
     return opened
 
 
-def views_of(config: DataConfig, format: Format) -> Mapping[str, View | None]:
+def _check_filter_needs(config: DataConfig, files: Sequence[DataFile]) -> None:
+    """Checks that the formats of all files store the parts of a position that the filters need. Raises ValueError."""
+    needs = filter_needs(config.settings.filters)
+    if not needs:
+        return
+    for file in files:
+        format = readers.resolve_file_format(config, file, FAMILY)
+        lacks = getattr(format, "LACKS", ())
+        for need in needs:
+            if need.part in lacks:
+                name = readers.format_name(config, format)
+                advice = f"leave {'that' if need.name else 'the filter'} out, or use data in another format"
+                raise ValueError(
+                    f"data.chess.filters.{need.key}: {need}, which files in {name} do not have ({file.path}); {advice}"
+                )
+
+
+def label_views(config: DataConfig, format: Format) -> Mapping[str, View | None]:
     """Returns whose view (mover or White) the scores and results of files in a format have, under the keys "score" and
     "result". A view in the settings comes before that of the format. None: each label states its own view."""
     return {label: _view_setting(config, label) or _format_view(format, label) for label in LABELS}
@@ -113,14 +125,15 @@ def _is_flipped(config: DataConfig, file: DataFile, label: str) -> bool:
     view = _view_setting(config, label)
     if view is None:
         return False
-    found = readers.resolve_file_format(config, file, FAMILY)
-    key, name = f"data.chess.{label}_view", readers.format_name(config, found)
-    if (usual := _format_view(found, label)) is None:
+    format = readers.resolve_file_format(config, file, FAMILY)
+    key, name = f"data.chess.{label}_view", readers.format_name(config, format)
+    usual = _format_view(format, label)
+    if usual is None:
         raise ValueError(
             f"{key}: each comment of a file in {name} has a view of its own ({file.path}): leave it out, and see "
             "data.chess.pgn.view"
         )
-    if view != usual and SIDE in getattr(found, "LACKS", ()):
+    if view != usual and SIDE in getattr(format, "LACKS", ()):
         raise ValueError(
             f"{key}: files in {name} do not say who was to move ({file.path}), so their labels can only be the mover's"
         )
@@ -132,10 +145,10 @@ def _view_setting(config: DataConfig, label: str) -> View | None:
     return view
 
 
-def _format_view(found: Format, label: str) -> View | None:
+def _format_view(format: Format, label: str) -> View | None:
     """Returns the view that a label ("score" or "result") has in files of a format, or None if each comment states its
     own. The default is the mover's, for formats written by users that state no view."""
-    view: View | None = getattr(found, f"{label.upper()}_VIEW", "mover")
+    view: View | None = getattr(format, f"{label.upper()}_VIEW", "mover")
     return view
 
 

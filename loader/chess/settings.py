@@ -88,9 +88,9 @@ class ChessConfig(Section):
 
     @field_validator("king_buckets")
     @classmethod
-    def _are_those_of_a_network(cls, given: tuple[int, ...]) -> tuple[int, ...]:
+    def _check_king_buckets(cls, king_buckets: tuple[int, ...]) -> tuple[int, ...]:
         try:
-            _native.describe_feature_set("chess768", given)
+            _native.describe_feature_set("chess768", king_buckets)
         except ValueError as error:
             raise ValueError(str(error).removeprefix("king_buckets: ")) from None
-        return given
+        return king_buckets

@@ -71,7 +71,9 @@ class ViewEvidence:
     comments_view: View | None = None  # the view that the settings give to comments of PGN
 
     @staticmethod
-    def of_counts(view: View | None, signs: npt.NDArray[np.uint64], comments_view: View | None = None) -> ViewEvidence:
+    def from_counts(
+        view: View | None, signs: npt.NDArray[np.uint64], comments_view: View | None = None
+    ) -> ViewEvidence:
         """Makes the evidence of counted signs, `signs`, an array as `_native.Census.score_signs` gives."""
         white, black = (Agreement(int(row[2]), int(row[0])) for row in signs)
         return ViewEvidence(view, white, black, comments_view)
@@ -126,7 +128,7 @@ def evidence_of(label: str, view: View | None, census: Census, comments_view: Vi
     """Returns how well a label ("score" or "result") that is read in a view agrees with material, from the counts of a
     census."""
     signs = census.score_signs if label == "score" else census.result_signs
-    return ViewEvidence.of_counts(view, signs, comments_view)
+    return ViewEvidence.from_counts(view, signs, comments_view)
 
 
 def describe_view(

@@ -9,7 +9,7 @@ from loader.chess.filters import FilterConfig
 from loader.chess.positions import verify as looks
 from loader.chess.positions.file import COUNT_ILLEGAL
 from loader.chess.positions.inputs import open_input
-from loader.chess.statistics.inspection import inspect_source, open_inspected
+from loader.chess.statistics.inspection import inspect_source, open_for_inspection
 from loader.chess.statistics.statistics import FileStatistics
 from loader.formats.file_tools import VerifyResult
 
@@ -28,4 +28,4 @@ def inspect(
     path: Path, filters: FilterConfig | None = None, seed: int = 0, king_buckets: Sequence[int] = (), threads: int = 1
 ) -> FileStatistics:
     """Counts what is in a file."""
-    return inspect_source(open_inspected(path, filters), filters, seed, king_buckets, threads)
+    return inspect_source(open_for_inspection(path, filters), filters, seed, king_buckets, threads)

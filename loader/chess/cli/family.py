@@ -103,13 +103,13 @@ class PositionTools:
 
     def inspect(self, file: Input, format: str | None, threads: int) -> Statistics:
         from loader.chess.positions.file import KEEP_ILLEGAL
-        from loader.chess.statistics.inspection import inspect_source, open_inspected
+        from loader.chess.statistics.inspection import inspect_source, open_for_inspection
 
         policy = parse_bad_data_policy(BadData.SKIP) if self._skips_bad_data else KEEP_ILLEGAL
-        source = open_inspected(file, self._filters, format, self._comments, policy)
+        source = open_for_inspection(file, self._filters, format, self._comments, policy)
         with show_progress(file.path.name, [source]) as on_progress:
-            counted = inspect_source(source, self._filters, self._seed, self._king_buckets, threads, on_progress)
-        return PositionReport(counted, self._pictures)
+            statistics = inspect_source(source, self._filters, self._seed, self._king_buckets, threads, on_progress)
+        return PositionReport(statistics, self._pictures)
 
 
 make_tools = PositionTools
@@ -119,25 +119,25 @@ make_tools = PositionTools
 class PositionReport(Statistics):
     """The statistics of a file of positions, as rows and charts of text, as JSON and as pictures."""
 
-    counted: FileStatistics
+    statistics: FileStatistics
     pictures: Path | None  # the folder, if pictures are asked for
 
     def to_dict(self) -> dict[str, Any]:
-        return self.counted.to_dict()
+        return self.statistics.to_dict()
 
     def rows(self) -> list[tuple[str, str]]:
-        from loader.chess.statistics.text import rows
+        from loader.chess.statistics.text import format_rows
 
-        return rows(self.counted)
+        return format_rows(self.statistics)
 
     def charts(self, solid: str) -> Iterable[str]:
-        from loader.chess.statistics.text import sections
+        from loader.chess.statistics.text import format_sections
 
-        return sections(self.counted, solid)
+        return format_sections(self.statistics, solid)
 
     def draw(self) -> Sequence[Path]:
         if self.pictures is None:
             return ()
-        from loader.chess.statistics.pictures import draw
+        from loader.chess.statistics.pictures import draw_pictures
 
-        return draw(self.counted, self.pictures)
+        return draw_pictures(self.statistics, self.pictures)

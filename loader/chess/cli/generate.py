@@ -144,10 +144,11 @@ def generate_file(
     if is_stream(output):
         raise UsageError(f"{output}: is no file, and generate writes one, so that it can be gone on with: name it")
     rules = Variant(variant)
-    format = _format_of(output, rules)
-    given = (opening_score, win_score, draw_score)
-    usual = SCORES_IN_CENTIPAWNS if format.in_centipawns else SCORES
-    opening, win, draw = (other if score is None else score for score, other in zip(given, usual, strict=True))
+    format = _choose_format(output, rules)
+    usual_opening, usual_win, usual_draw = SCORES_IN_CENTIPAWNS if format.in_centipawns else SCORES
+    opening = usual_opening if opening_score is None else opening_score
+    win = usual_win if win_score is None else win_score
+    draw = usual_draw if draw_score is None else draw_score
     options = parse_options(option or [], "--engines")
     if rules.shows_rooks and "uci_chess960" not in [name.lower() for name, _ in options]:
         options = (*options, ("UCI_Chess960", "true"))
@@ -167,24 +168,24 @@ def generate_file(
     )
     began = time.monotonic()
     with position_progress(positions) as report:
-        made = generate(settings, output, report)
+        state = generate(settings, output, report)
     seconds = time.monotonic() - began
-    dropped = f", {made[DROPPED]:,} dropped" if made[DROPPED] else ""
-    games = made[GAMES] - made[DROPPED]
+    dropped = f", {state[DROPPED]:,} dropped" if state[DROPPED] else ""
+    games = state[GAMES] - state[DROPPED]
     noun = "game" if games == 1 else "games"
-    sys.stdout.write(f"{output}: {made[POSITIONS]:,} positions of {games:,} {noun}{dropped} in {seconds:.0f} s\n")
+    sys.stdout.write(f"{output}: {state[POSITIONS]:,} positions of {games:,} {noun}{dropped} in {seconds:.0f} s\n")
     sys.stdout.write(f"{describe_scores(format, settings.engine.units_per_100cp)}\n")
     return 0
 
 
-def _format_of(output: Path, variant: Variant) -> PositionFormat:
+def _choose_format(output: Path, variant: Variant) -> PositionFormat:
     """Determines the format of the output by its name. A name without an ending means binpack. Raises UsageError for a
     compressed file, and for a format that can't store all parts of a game."""
     from loader.chess.filters import CHESS960
     from loader.chess.positions.format import BINPACK, named_format, target_from_name, written_formats
 
-    allowed = set() if variant.shows_rooks else {CHESS960}
-    able = [name for name in written_formats() if allowed.issuperset(named_format(name).lacks)]
+    optional_parts = set() if variant.shows_rooks else {CHESS960}
+    able = [name for name in written_formats() if optional_parts.issuperset(named_format(name).lacks)]
     with contextlib.suppress(UsageError):
         target = target_from_name(output, None if output.suffix else BINPACK)
         if target.packing is None and target.format.name in able:

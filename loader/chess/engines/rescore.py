@@ -34,7 +34,7 @@ from loader.chess.engines.rescore_settings import RescoreSettings, content_diges
 from loader.chess.positions.entry import NO_SCORE
 from loader.chess.positions.format import Target
 from loader.chess.positions.input import SourceFile, estimate_bytes, refuse_empty
-from loader.chess.positions.output import check_output, packed
+from loader.chess.positions.output import check_output, compress
 from loader.errors import EngineError, InterruptedBySignalError
 from loader.files.delivery import deliver_new, is_delivered
 from loader.files.interruption import Interruption, record_stop_signals
@@ -102,7 +102,7 @@ def rescore(
 
         def write_blocks() -> Iterator[bytes]:
             scores = np.array(_records(work)["score"])
-            for block in packed(write_rescored(sources, target.format, scores, drop=settings.drop_unscored), target):
+            for block in compress(write_rescored(sources, target.format, scores, drop=settings.drop_unscored), target):
                 interruption.check()
                 yield block
 

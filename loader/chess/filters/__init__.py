@@ -142,25 +142,25 @@ class FilterConfig(Section):
 
     @field_validator("where")
     @classmethod
-    def _is_a_condition(cls, given: str) -> str:
-        if given:
-            compile_condition(given)
-        return given
+    def _check_condition(cls, expression: str) -> str:
+        if expression:
+            compile_condition(expression)
+        return expression
 
     @field_validator("keep_by_ply")
     @classmethod
-    def _has_points(cls, given: tuple[float, ...]) -> tuple[float, ...]:
-        chances_by_ply(given)
-        return given
+    def _check_points(cls, points: tuple[float, ...]) -> tuple[float, ...]:
+        chances_by_ply(points)
+        return points
 
     @field_validator("piece_count_curve")
     @classmethod
-    def _has_shares(cls, given: tuple[float, ...]) -> tuple[float, ...]:
-        if given and len(given) != CURVE_POINTS:
-            raise ValueError(f"{len(given)} numbers; needed are {CURVE_POINTS}, for 0, 8, 16, 24 and 32 pieces")
-        if given and not any(shares_by_piece_count(given)):
+    def _check_shares(cls, shares: tuple[float, ...]) -> tuple[float, ...]:
+        if shares and len(shares) != CURVE_POINTS:
+            raise ValueError(f"{len(shares)} numbers; needed are {CURVE_POINTS}, for 0, 8, 16, 24 and 32 pieces")
+        if shares and not any(shares_by_piece_count(shares)):
             raise ValueError("no share is above 0, so nothing would be kept")
-        return given
+        return shares
 
     def conditions(self) -> Iterator[tuple[str, str]]:
         """Yields key and expression of each filter that is set and that an expression can state. Positions for which it

@@ -30,7 +30,7 @@ def chances_by_ply(points: Sequence[float]) -> list[float]:
     return [_interpolate(plies, chances, ply) for ply in range(int(plies[-1]) + 2)]
 
 
-def shares_by_piece_count(given: Sequence[float]) -> list[float]:
+def shares_by_piece_count(points: Sequence[float]) -> list[float]:
     """Evaluates a cubic spline through the shares given for 0, 8, 16, 24 and 32 pieces. Returns shares for 0 to 32
     pieces, 33 numbers, none below 0.
 
@@ -41,14 +41,14 @@ def shares_by_piece_count(given: Sequence[float]) -> list[float]:
     slopes = []
     for i in range(CURVE_POINTS):
         before, after = max(i - 1, 0), min(i + 1, last)
-        slopes.append((given[after] - given[before]) / (after - before))
+        slopes.append((points[after] - points[before]) / (after - before))
     shares = []
     for count in range(33):
         i = min(count // PIECES_APART, last - 1)
         t = (count - PIECES_APART * i) / PIECES_APART
         t2, t3 = t * t, t * t * t
-        value = (2 * t3 - 3 * t2 + 1) * given[i] + (t3 - 2 * t2 + t) * slopes[i]
-        value += (3 * t2 - 2 * t3) * given[i + 1] + (t3 - t2) * slopes[i + 1]
+        value = (2 * t3 - 3 * t2 + 1) * points[i] + (t3 - 2 * t2 + t) * slopes[i]
+        value += (3 * t2 - 2 * t3) * points[i + 1] + (t3 - t2) * slopes[i + 1]
         shares.append(max(0.0, value))
     return shares
 

@@ -78,13 +78,13 @@ class ViriformatRules(Section):
 
     @field_validator("material_count_probabilities")
     @classmethod
-    def _has_one_for_each_count(cls, given: tuple[float, ...]) -> tuple[float, ...]:
-        if given and len(given) != PIECE_COUNTS:
-            raise ValueError(f"{len(given)} numbers; needed are {PIECE_COUNTS}, for 0 to 32 pieces")
-        return given
+    def _check_counts(cls, chances: tuple[float, ...]) -> tuple[float, ...]:
+        if chances and len(chances) != PIECE_COUNTS:
+            raise ValueError(f"{len(chances)} numbers; needed are {PIECE_COUNTS}, for 0 to 32 pieces")
+        return chances
 
     @model_validator(mode="after")
-    def _has_a_model(self) -> ViriformatRules:
+    def _check_model(self) -> ViriformatRules:
         """Checks that the win-rate model has a positive width for every amount of material. Raises WrongKeyError."""
         least, most = self.material_min, self.material_max
         if least > most:

@@ -96,10 +96,16 @@ def open_file(
     codec = format.codec
     if not codec.is_sought or not indexed:
         return _native.open_entries(codec, file.path, file.identity, may_grow, needed, None, *policy)
-    with saved_borders(format.name, file) as kept:
-        opened = _native.open_entries(codec, file.path, file.identity, may_grow, needed, kept.borders, *policy)
-        kept.borders = opened.borders
+    with saved_borders(format.name, file) as saved:
+        opened = _native.open_entries(codec, file.path, file.identity, may_grow, needed, saved.borders, *policy)
+        saved.borders = opened.borders
     return opened
+
+
+class _FileChunk(NamedTuple):
+    data_file: DataFile
+    opened: _native.EntryFile
+    number: int  # of the chunk in its file
 
 
 class EntriesReader:
@@ -130,10 +136,10 @@ class EntriesReader:
         with ThreadPoolExecutor(_OPENED_AT_ONCE) as pool:
             opening = {file.path: pool.submit(open_one, file) for file in files}
             opened = open_usable_files(files, lambda file: opening[file.path].result(), skip_damaged=skip_damaged)
-        some_good = any(file.num_chunks and file.useless is None for _, file in opened)
+        has_usable_file = any(file.num_chunks and file.useless is None for _, file in opened)
         for _, file in opened:
             # A file is used up to its first damage; one that is damaged at its beginning is probably a mistake.
-            if not (some_good and skip_damaged):
+            if not (has_usable_file and skip_damaged):
                 raise_fault(cast("Fault | None", file.useless))
         self._files = opened
         self._ends = list(accumulate(file.num_chunks for _, file in opened))  # end of each file, in chunks of all files
@@ -147,27 +153,27 @@ class EntriesReader:
     def num_chunks(self) -> int:
         return self.native.num_chunks
 
-    def _chunk(self, chunk: int) -> tuple[DataFile, _native.EntryFile, int]:
-        """Finds a chunk by its number over all files. Returns its file, the opened file, and the chunk's number there.
-        The search is binary, because a table with an item for each chunk may have a million items."""
+    def _find_chunk(self, chunk: int) -> _FileChunk:
+        """Finds a chunk by its number over all files. The search is binary, because a table with an item for each chunk
+        may have a million items."""
         index = bisect_right(self._ends, chunk)
-        known, file = self._files[index]
-        return known, file, chunk - self._ends[index] + file.num_chunks
+        data_file, opened = self._files[index]
+        return _FileChunk(data_file, opened, chunk - self._ends[index] + opened.num_chunks)
 
     def place(self, chunk: int) -> Place:
-        known, file, number = self._chunk(chunk)
-        return Place(known.path, number, file.offset(number))
+        data_file, opened, number = self._find_chunk(chunk)
+        return Place(data_file.path, number, opened.offset(number))
 
     def read(self, chunk: int) -> Iterator[Entry]:
-        _, file, number = self._chunk(chunk)
-        walk = _native.ChunkWalk(file, number)
+        _, opened, number = self._find_chunk(chunk)
+        walk = _native.ChunkWalk(opened, number)
         while lines := walk.lines(LINES_AT_ONCE):
             yield from map(parse_entry, lines.decode().splitlines())
         raise_fault(fault_of_walk(walk))
 
     def count(self, chunk: int) -> int:
-        _, file, number = self._chunk(chunk)
-        return _native.ChunkWalk(file, number).count()
+        _, opened, number = self._find_chunk(chunk)
+        return _native.ChunkWalk(opened, number).count()
 
 
 def fault_of_walk(walk: _native.ChunkWalk) -> Fault | None:
@@ -187,6 +193,6 @@ def raise_fault(fault: Fault | None) -> None:
         raise error_from_fault(fault)
 
 
-def parse_left_out(kinds: Iterable[tuple[Any, ...]]) -> list[SkippedData]:
+def parse_skipped(kinds: Iterable[tuple[Any, ...]]) -> list[SkippedData]:
     """Converts tuples from native functions to `SkippedData`."""
     return [SkippedData(*kind) for kind in kinds]

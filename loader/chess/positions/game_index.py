@@ -27,10 +27,10 @@ from loader.files.whole_file import write_atomically
 
 log = logging.getLogger(__name__)
 
-SMALLEST = 64 << 20  # bytes of a file whose borders are kept
+MIN_NBYTES = 64 << 20  # size of a file whose borders are saved
 VERSION = 2
 _ENDS = 1 << 16  # bytes at the beginning and at the end of a file whose checksums identify it
-_MOST = 1 << 30  # bytes of an index at most
+_MAX_INDEX_NBYTES = 1 << 30  # bytes of an index at most
 
 
 @dataclass
@@ -44,19 +44,19 @@ class Borders:
 def saved_borders(name: str, file: DataFile) -> Iterator[Borders]:
     """Yields the chunk borders from the index of `file`, or None if the index is missing or belongs to other content.
     When the context ends, saves the borders that the caller has set."""
-    if file.size < SMALLEST:
+    if file.size < MIN_NBYTES:
         yield Borders(None)
         return
     index = file.path.with_name(f".{file.path.name}.borders")
-    described = _described(name, file)
-    found = _read(index, described)
-    kept = Borders(found)
-    yield kept
-    if kept.borders and kept.borders != found:
-        _write(index, described, kept.borders)
+    identity = _identify_content(name, file)
+    saved = _read_index(index, identity)
+    borders = Borders(saved)
+    yield borders
+    if borders.borders and borders.borders != saved:
+        _write_index(index, identity, borders.borders)
 
 
-def _described(name: str, file: DataFile) -> dict[str, Any]:
+def _identify_content(name: str, file: DataFile) -> dict[str, Any]:
     """Returns a description of the file's content, for the JSON line of its index: size, time of change, checksums of
     both ends."""
     ends = ((0, min(_ENDS, file.size)), (max(0, file.size - _ENDS), file.size))
@@ -67,27 +67,27 @@ def _described(name: str, file: DataFile) -> dict[str, Any]:
     return {"version": VERSION, "format": name, "size": file.size, "modified": file.modified, "ends": sums}
 
 
-def _read(index: Path, described: dict[str, Any]) -> list[int] | None:
-    """Returns the borders that an index holds, or None if it is missing, damaged, or describes another file than
-    `described`."""
+def _read_index(index: Path, identity: dict[str, Any]) -> list[int] | None:
+    """Returns the borders that an index holds, or None if it is missing, damaged, or of a file with another
+    identity."""
     try:
         fd = open_regular(index, os.O_RDONLY | os.O_NOFOLLOW)
         with os.fdopen(fd, "rb") as opened:
             line = opened.readline(4096)
-            data = opened.read(_MOST)
-        known = json.loads(line)
+            data = opened.read(_MAX_INDEX_NBYTES)
+        header = json.loads(line)
         borders = np.frombuffer(data, "<u8")
     except (OSError, ValueError):
         return None
-    if not isinstance(known, dict) or known.pop("sum", None) != zlib.crc32(data) or known != described:
+    if not isinstance(header, dict) or header.pop("sum", None) != zlib.crc32(data) or header != identity:
         return None
     return [int(border) for border in borders]
 
 
-def _write(index: Path, described: dict[str, Any], borders: list[int]) -> None:
+def _write_index(index: Path, identity: dict[str, Any], borders: list[int]) -> None:
     """Writes an index. Failures are logged only, because the index can be made again."""
     data = np.array(borders, "<u8").tobytes()
-    line = json.dumps(described | {"sum": zlib.crc32(data)}).encode() + b"\n"
+    line = json.dumps(identity | {"sum": zlib.crc32(data)}).encode() + b"\n"
     try:
         if os.path.lexists(index) and not _is_index(index):
             raise FileExistsError(errno.EEXIST, "something else has the name")
@@ -100,7 +100,7 @@ def _is_index(path: Path) -> bool:
     """Tells whether a file is an index, of whatever file. Only an index may be overwritten by another one."""
     try:
         with os.fdopen(open_regular(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as opened:
-            known = json.loads(opened.readline(4096))
+            header = json.loads(opened.readline(4096))
     except (OSError, ValueError):
         return False
-    return isinstance(known, dict) and {"version", "ends", "sum"} <= known.keys()
+    return isinstance(header, dict) and {"version", "ends", "sum"} <= header.keys()

@@ -22,7 +22,7 @@ from loader.files.pipes import Input, InputPipe, resolve_input
 from loader.formats.format import HEAD_BYTES
 from loader.stream.skipped_data import SkippedChunks
 
-_MOST = 1 << 30  # most bytes that are searched for the end of a chunk
+_MAX_NBYTES = 1 << 30  # most bytes that are searched for the end of a chunk
 
 
 class PipedSource:
@@ -43,7 +43,7 @@ class PipedSource:
         self.pipe = pipe
         self.format = format
         self.changes = Changes()
-        self.left_out = SkippedChunks()
+        self.skipped = SkippedChunks()
         self._needed = needed
         self._rule = policy
         self._scale = scale
@@ -73,7 +73,7 @@ class PipedSource:
         codec = self.format.codec
         while self.pipe.fill(1):
             begin = self.pipe.num_consumed
-            data = self._next_piece(begin)
+            data = self._read_next_chunk(begin)
             self._header = self._header or codec.header_in(data)
             opened = _native.hold_entries(
                 codec, self.path, data, begin, self._units, self._needed, *self._rule, self._header
@@ -88,7 +88,7 @@ class PipedSource:
                 None,
                 self._rule,
                 self._scale,
-                left_out=self.left_out,
+                skipped=self.skipped,
                 first_chunk=number,
             )
             yield SourceChunk(piece, 0)
@@ -99,19 +99,19 @@ class PipedSource:
     def call_while_waiting(self, check: Callable[[], object]) -> None:
         self.pipe.on_wait = check
 
-    def _next_piece(self, begin: int) -> bytes:
+    def _read_next_chunk(self, begin: int) -> bytes:
         """Reads the bytes of the next chunk, waiting for more until its end is found. Raises DataError for a unit of
         more than 1 GiB."""
         codec = self.format.codec
-        wanted = codec.enough
+        num_bytes = codec.enough
         while True:
-            last = not self.pipe.fill(wanted)
-            if size := codec.first_piece(bytes(self.pipe.buffer), begin, last):
+            is_last = not self.pipe.fill(num_bytes)
+            if size := codec.first_piece(bytes(self.pipe.buffer), begin, is_last):
                 self.pipe.fill(size)
                 return self.pipe.consume(size)
-            if wanted > _MOST:
+            if num_bytes > _MAX_NBYTES:
                 raise DataError(self.path, f"a {codec.unit} of more than 1 GiB", begin)
-            wanted = 2 * len(self.pipe.buffer)
+            num_bytes = 2 * len(self.pipe.buffer)
 
 
 def open_inputs(

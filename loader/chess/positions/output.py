@@ -24,18 +24,18 @@ FRAME = 8 << 20  # bytes of a frame, before they are compressed
 _GZIP = 31  # zlib's number for a gzip header, which contains no time
 
 
-class _Packer(Protocol):
+class _Compressor(Protocol):
     """A compressor of one frame: bytes in, compressed bytes out."""
 
     def pack(self, data: bytes, last: bool) -> bytes: ...
 
 
-class _Plain:
+class _NoCompressor:
     def pack(self, data: bytes, last: bool) -> bytes:  # noqa: ARG002 (as the others)
         return data
 
 
-class _Gzip:
+class _GzipCompressor:
     def __init__(self) -> None:
         self._zlib = zlib.compressobj(wbits=_GZIP)
 
@@ -49,29 +49,29 @@ class _Frames:
 
     def __init__(self, packing: str | None) -> None:
         self._packing = packing
-        self._packer = _packer_of(packing)
+        self._compressor = _make_compressor(packing)
         self._size = 0  # bytes in the open frame, before compression
         self._is_first = True
 
     def add(self, data: bytes) -> bytes:
         """Compresses bytes. Returns what is ready to be written."""
-        packed = self._packer.pack(data, last=False)
+        compressed = self._compressor.pack(data, last=False)
         self._size += len(data)
-        return packed if self._size < FRAME else packed + self.end()
+        return compressed if self._size < FRAME else compressed + self.end()
 
     def end(self) -> bytes:
         """Ends the open frame and returns its last bytes. A file has at least one frame."""
         if not self._size and not self._is_first:
             return b""
-        packer, self._packer = self._packer, _packer_of(self._packing)
+        packer, self._compressor = self._compressor, _make_compressor(self._packing)
         self._size, self._is_first = 0, False
         return packer.pack(b"", last=True)
 
 
-def _packer_of(packing: str | None) -> _Packer:
+def _make_compressor(packing: str | None) -> _Compressor:
     if packing is None:
-        return _Plain()
-    return _native.ZstdPacker() if packing == "zstd" else _Gzip()
+        return _NoCompressor()
+    return _native.ZstdPacker() if packing == "zstd" else _GzipCompressor()
 
 
 class Framer:
@@ -91,12 +91,12 @@ class Framer:
             return
         begin = 0
         while begin < len(block):
-            base = int(block.ends[begin - 1]) if begin else 0
-            full = np.uint64(base + max(FULL_CHUNK - self._payload_bytes, 1))
-            end = min(int(np.searchsorted(block.ends, full)) + 1, len(block))
-            part = block.bytes[base : int(block.ends[end - 1])]
-            self._payload.append(part.tobytes())
-            self._payload_bytes += len(part)
+            first_byte = int(block.ends[begin - 1]) if begin else 0
+            end_of_chunk = np.uint64(first_byte + max(FULL_CHUNK - self._payload_bytes, 1))
+            end = min(int(np.searchsorted(block.ends, end_of_chunk)) + 1, len(block))
+            payload = block.bytes[first_byte : int(block.ends[end - 1])]
+            self._payload.append(payload.tobytes())
+            self._payload_bytes += len(payload)
             if self._payload_bytes >= FULL_CHUNK:
                 yield self.close(), end
             begin = end
@@ -131,7 +131,7 @@ class Output:
             try:
                 self._file.__enter__()
             except FileExistsError:
-                raise taken(self._file.path) from None
+                raise file_exists_error(self._file.path) from None
         return self
 
     def __exit__(
@@ -175,7 +175,7 @@ class Output:
         try:
             self._file.publish()
         except FileExistsError:
-            raise taken(self._file.path) from None
+            raise file_exists_error(self._file.path) from None
 
     def _write(self, data: bytes) -> None:
         if data:
@@ -197,7 +197,7 @@ def add_chunk_headers(blocks: Iterable[UnitBlock], format: PositionFormat) -> It
     yield framer.close()
 
 
-def packed(blocks: Iterable[bytes], target: Target) -> Iterator[bytes]:
+def compress(blocks: Iterable[bytes], target: Target) -> Iterator[bytes]:
     """Compresses blocks of a file's bytes as the target says. Yields bytes."""
     frames = _Frames(target.packing)
     for block in blocks:
@@ -205,19 +205,19 @@ def packed(blocks: Iterable[bytes], target: Target) -> Iterator[bytes]:
     yield frames.end()
 
 
-def check_output(path: Path, wanted: int) -> None:
+def check_output(path: Path, needed: int) -> None:
     """Checks that a file can be written. Raises UsageError if the name is taken or the folder is missing, OSError if
-    the disk has less than `wanted` bytes left."""
+    the disk has less than `needed` bytes free."""
     refuse_existing_file(path)
     if not path.parent.is_dir():
         raise UsageError(f"{path}: there is no folder {path.parent}")
     free = shutil.disk_usage(path.parent).free
-    if free < wanted:
-        reason = f"about {_size(wanted)} are needed, and {_size(free)} are free"
+    if free < needed:
+        reason = f"about {_format_size(needed)} are needed, and {_format_size(free)} are free"
         raise OSError(errno.ENOSPC, reason, str(path))
 
 
-def _size(count: int) -> str:
+def _format_size(count: int) -> str:
     """Formats a number of bytes, as "1,234 bytes", "57.3 MB", "1.20 GB"."""
     if count < 10**6:
         return f"{count:,} bytes"
@@ -229,9 +229,9 @@ def refuse_existing_file(path: Path) -> None:
     try:
         refuse_existing(path)
     except FileExistsError:
-        raise taken(path) from None
+        raise file_exists_error(path) from None
 
 
-def taken(path: Path) -> UsageError:
+def file_exists_error(path: Path) -> UsageError:
     """Returns the error for a name that is taken."""
     return UsageError(f"{path}: exists, and is never replaced: give another name, or move it away")

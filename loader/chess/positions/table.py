@@ -66,7 +66,7 @@ def dtype_of(lacks: Sequence[str] = ()) -> np.dtype[np.void]:
     )
 
 
-def table_of(rows: npt.NDArray[np.uint8], dtype: np.dtype[np.void]) -> Table:
+def view_as_table(rows: npt.NDArray[np.uint8], dtype: np.dtype[np.void]) -> Table:
     """Views rows [positions, 80] of native code as a table, without a copy."""
     return cast(Table, rows.reshape(-1).view(dtype))
 
@@ -74,8 +74,8 @@ def table_of(rows: npt.NDArray[np.uint8], dtype: np.dtype[np.void]) -> Table:
 def missing_parts(table: npt.NDArray[Any]) -> tuple[str, ...]:
     """Returns the parts of a position (move, ply, ...) for which the table has no field."""
     names = table.dtype.names or ()
-    there = {field.part for field in FIELDS if field.name in names}
-    return tuple(part for part in PARTS if part not in there)
+    present = {field.part for field in FIELDS if field.name in names}
+    return tuple(part for part in PARTS if part not in present)
 
 
 def rows_of(table: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
@@ -86,21 +86,23 @@ def rows_of(table: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
         raise UsageError(
             "positions are a numpy array of one dimension with named fields, as sparsepool.open gives them"
         )
-    known = {field.name: field for field in FIELDS}
-    if odd := [name for name in names if name not in known]:
-        raise UsageError(f"positions have no field {odd[0]!r}; there are {', '.join(known)}")
-    if missing := [name for name in _NEEDED if name not in names]:
-        raise UsageError(f"positions need the field {missing[0]}")
-    rows = np.zeros((len(table), ROW_BYTES), np.uint8)
-    whole = table_of(rows, dtype_of())
-    for name, field in known.items():
+    fields = {field.name: field for field in FIELDS}
+    for name in names:
+        if name not in fields:
+            raise UsageError(f"positions have no field {name!r}; there are {', '.join(fields)}")
+    for name in _NEEDED:
         if name not in names:
-            whole[name] = field.absent
+            raise UsageError(f"positions need the field {name}")
+    rows = np.zeros((len(table), ROW_BYTES), np.uint8)
+    full_table = view_as_table(rows, dtype_of())
+    for name, field in fields.items():
+        if name not in names:
+            full_table[name] = field.absent
             continue
-        wanted = np.dtype((field.kind, field.shape))
-        if table.dtype[name] != wanted:
-            raise UsageError(f"positions: {name} is {wanted}, not {table.dtype[name]}")
-        whole[name] = table[name]
+        expected = np.dtype((field.kind, field.shape))
+        if table.dtype[name] != expected:
+            raise UsageError(f"positions: {name} is {expected}, not {table.dtype[name]}")
+        full_table[name] = table[name]
     return rows
 
 
@@ -110,8 +112,9 @@ def read_table(
     """Reads the positions of a chunk as a table, those for which all conditions hold. Raises DataError at damage."""
     writer = _native.TableWriter(keeps_records=bool(conditions))
     file.copy_to(chunk, writer)
-    table = table_of(writer.take_rows(), dtype)
+    table = view_as_table(writer.take_rows(), dtype)
     if not conditions:
         return table
     records = writer.take_records()
-    return table[np.all([condition.holds(records) != 0 for condition in conditions], axis=0)]
+    passes = [condition.holds(records) != 0 for condition in conditions]
+    return table[np.all(passes, axis=0)]

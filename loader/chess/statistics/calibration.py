@@ -17,10 +17,12 @@ from loader import _native
 from loader.chess.statistics.distribution import Counts
 from loader.chess.views import ZERO
 
-STEP, LAST, PLY_STEP = 25, 2000, 8  # step of scores, largest score and step of plies in `Census.score_plies`
+STEP = 25  # of scores in `Census.score_plies`
+MAX_SCORE = 2000  # largest score there
+PLY_STEP = 8  # step of plies there
 _RESULTS = np.array([0.0, 0.5, 1.0])
-_SCALES = (5.0, 20000.0)  # least and largest K that are tried
-_TRIED = 48  # values of K that are tried in each round
+_MIN_SCALE, _MAX_SCALE = 5.0, 20000.0  # limits of K
+_CANDIDATES = 48  # values of K that are tried in each round
 
 Numbers = npt.NDArray[np.float64]
 
@@ -62,42 +64,46 @@ class Calibration:
 
     def intervals(self) -> Iterator[Interval]:
         """Yields the intervals of 25 points of score from -2000 to 2000, and the two open intervals beyond."""
-        edges = [None, *range(-LAST, LAST + 1, STEP), None]
+        edges = [None, *range(-MAX_SCORE, MAX_SCORE + 1, STEP), None]
         for low, high in pairwise(edges):
             yield self.interval(low, high)
 
     def interval(self, low: int | None, high: int | None) -> Interval:
         """Returns the results of an interval of scores, whose limits are multiples of 25."""
-        part = self.results[:, None if low is None else low + ZERO : None if high is None else high + ZERO]
-        loss, draw, win = (int(count) for count in part.sum(axis=1))
-        return Interval(low, high, loss, draw, win, self._model(low, high))
+        begin = None if low is None else low + ZERO
+        end = None if high is None else high + ZERO
+        loss, draw, win = (int(count) for count in self.results[:, begin:end].sum(axis=1))
+        return Interval(low, high, loss, draw, win, self._predict_result(low, high))
 
     def scale(self) -> float | None:
         """Fits the curve 1 / (1 + e^(-score / K)) to the results by least squares. Returns K, or None if there is no
         best K between about 5 and 20,000."""
         entries = self.results.sum(axis=0).astype(np.float64)
-        used = np.flatnonzero(entries)
-        scores, weights = (used - ZERO).astype(np.float64), entries[used]
+        present = np.flatnonzero(entries)
+        scores, weights = (present - ZERO).astype(np.float64), entries[present]
         if not np.any(scores):
             return None
-        means = (_RESULTS @ self.results[:, used]) / weights
-        low, high = np.log(_SCALES)
+        means = (_RESULTS @ self.results[:, present]) / weights
+        low, high = np.log((_MIN_SCALE, _MAX_SCALE))
         while high - low > 1e-3:
-            tried = np.linspace(low, high, _TRIED)
-            errors = [float(np.square(logistic(scores / np.exp(each)) - means) @ weights) for each in tried]
+            candidates = np.linspace(low, high, _CANDIDATES)
+            errors = [float(np.square(logistic(scores / np.exp(log_k)) - means) @ weights) for log_k in candidates]
             best = int(np.argmin(errors))
-            low, high = tried[max(best - 1, 0)], tried[min(best + 1, _TRIED - 1)]
-        found = float(np.exp((low + high) / 2))
-        return round(found, 1) if 1.01 * _SCALES[0] < found < 0.99 * _SCALES[1] else None
+            low, high = candidates[max(best - 1, 0)], candidates[min(best + 1, _CANDIDATES - 1)]
+        scale = float(np.exp((low + high) / 2))
+        is_at_limit = not 1.01 * _MIN_SCALE < scale < 0.99 * _MAX_SCALE
+        return None if is_at_limit else round(scale, 1)
 
-    def _model(self, low: int | None, high: int | None) -> float | None:
+    def _predict_result(self, low: int | None, high: int | None) -> float | None:
         """Returns the mean result that the win-rate model predicts for positions in an interval, weighted by their
         plies. None if plies are not known, or for an open interval."""
-        if self.by_ply is None or low is None or high is None or not -LAST <= low < high <= LAST:
+        if self.by_ply is None or low is None or high is None or not -MAX_SCORE <= low < high <= MAX_SCORE:
             return None
-        rows = slice((low + LAST) // STEP, (high + LAST) // STEP)
+        rows = slice((low + MAX_SCORE) // STEP, (high + MAX_SCORE) // STEP)
         entries = self.by_ply[rows]
-        return float((entries * model()[rows]).sum() / entries.sum()) if entries.any() else None
+        if not entries.any():
+            return None
+        return float((entries * model_results()[rows]).sum() / entries.sum())
 
 
 def logistic(x: Numbers) -> Numbers:
@@ -106,11 +112,11 @@ def logistic(x: Numbers) -> Numbers:
 
 
 @cache
-def model() -> Numbers:
+def model_results() -> Numbers:
     """Returns the mean results that the win-rate model predicts, [160, 31], in the middle of each step of score and
     ply."""
     probability = _native.win_draw_loss_probability
-    scores = range(-LAST + STEP // 2, LAST, STEP)
+    scores = range(-MAX_SCORE + STEP // 2, MAX_SCORE, STEP)
     plies = range(PLY_STEP // 2, PLY_STEP * 31, PLY_STEP)
     return np.array(
         [[probability(ply, score, 1) + 0.5 * probability(ply, score, 0) for ply in plies] for score in scores]

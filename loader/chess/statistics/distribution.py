@@ -24,7 +24,7 @@ class Distribution:
     p95: int
 
     @classmethod
-    def of_counts(cls, counts: Counts, zero: int = 0) -> Distribution:
+    def from_counts(cls, counts: Counts, zero: int = 0) -> Distribution:
         """Summarizes a histogram: counts[i] is how often the number i - zero occurs."""
         total = int(counts.sum())
         if total == 0:

@@ -43,46 +43,42 @@ def filters_to_count(filters: FilterConfig | None, seed: int) -> Sequence[NamedF
     if filters is None:
         return ()
     least = filters.piece_count_least  # a parameter of piece_count and its curve, no filter of its own
-    on = {
-        key: value
-        for key in FilterConfig.model_fields
-        if key != "piece_count_least" and (value := getattr(filters, key)) != _off(key)
-    }
-    alone = [
-        NamedFilter(
-            key,
-            _shown(value),
-            _filter(FilterConfig(**{"skip_no_score": False, "piece_count_least": least, key: value}), seed),
-        )
-        for key, value in on.items()
-    ]
-    return (*alone, NamedFilter(TOGETHER, "", _filter(filters, seed)))
+    single_filters = []
+    for key in FilterConfig.model_fields:
+        value = getattr(filters, key)
+        if key == "piece_count_least" or value == _inactive_value(key):
+            continue
+        config = FilterConfig(**{"skip_no_score": False, "piece_count_least": least, key: value})
+        single_filters.append(NamedFilter(key, _format_setting(value), _make_filter(config, seed)))
+    return (*single_filters, NamedFilter(TOGETHER, "", _make_filter(filters, seed)))
 
 
-def count_left(filters: Sequence[NamedFilter], records: Records, chunk: int) -> list[int]:
-    """Returns the number of records of a chunk that each filter leaves. Random filters draw by the number of the
+def count_passing(filters: Sequence[NamedFilter], records: Records, chunk: int) -> list[int]:
+    """Returns the number of records of a chunk that pass each filter. Random filters draw by the number of the
     chunk."""
     return [int(np.count_nonzero(each.native.choose(records, chunk))) for each in filters]
 
 
-def _filter(filters: FilterConfig, seed: int) -> _native.Filter:
+def _make_filter(filters: FilterConfig, seed: int) -> _native.Filter:
     return _native.Filter(filter_settings(filters), seed)
 
 
-def _off(key: str) -> object:
+def _inactive_value(key: str) -> object:
     """Returns the value of a key of [data.chess.filters] that turns its filter off."""
     return False if key == "skip_no_score" else FilterConfig.model_fields[key].default
 
 
-def _shown(value: object) -> str:
+def _format_setting(value: object) -> str:
     """Formats the value of a filter as text for people."""
     match value:
         case bool():
             return ""
         case tuple():
             return ",".join(f"{each:g}" for each in value)
-        case int() | float():
-            return f"{value:g}" if isinstance(value, float) else str(value)
+        case float():
+            return f"{value:g}"
+        case int():
+            return str(value)
         case str():
             return repr(value)
     return ""

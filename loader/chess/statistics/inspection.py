@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from typing import NamedTuple
 
 from loader import _native
 from loader.chess.filters import FilterConfig, needed_parts
@@ -13,7 +14,7 @@ from loader.chess.positions.file import KEEP_ILLEGAL, BadDataPolicy
 from loader.chess.positions.input import Source, SourceChunk, ignore_progress
 from loader.chess.positions.inputs import open_input
 from loader.chess.positions.pgn_comments import NO_SETTINGS, PgnComments
-from loader.chess.statistics.filter_counts import FilterCount, NamedFilter, count_left, filters_to_count
+from loader.chess.statistics.filter_counts import FilterCount, NamedFilter, count_passing, filters_to_count
 from loader.chess.statistics.statistics import FileFacts, FileStatistics
 from loader.chess.tools.filter import refuse_lacking
 from loader.errors import DataError
@@ -22,7 +23,7 @@ from loader.formats.format import OnProgress
 from loader.formats.parallel import map_in_order
 
 
-def open_inspected(
+def open_for_inspection(
     path: Path | Input,
     filters: FilterConfig | None,
     option: str | None = None,
@@ -75,10 +76,17 @@ def inspect_source(
         facts,
         inspection.total(),
         tuple(king_buckets),
-        inspection.left(),
+        inspection.filter_counts(),
         inspection.unscored,
-        source.left_out.totals(),
+        source.skipped.totals(),
     )
+
+
+class _ChunkCounts(NamedTuple):
+    entries: int
+    passing: list[int]  # number of entries that pass each filter
+    unscored: Counter[str]  # number of entries without a score, by the reason
+    damage: DataError | None  # at which the counting ended
 
 
 class _Inspection:
@@ -87,7 +95,7 @@ class _Inspection:
     def __init__(self, source: Source, filters: Sequence[NamedFilter]) -> None:
         self._source = source
         self._filters = filters
-        self._left = [0] * len(filters)
+        self._passing = [0] * len(filters)
         self._entries = 0
         self.unscored = Counter[str]()  # number of positions without a score, by the reason
         self.chunks = 0  # number of chunks counted
@@ -96,18 +104,18 @@ class _Inspection:
     def run(self, threads: int, on_progress: OnProgress) -> None:
         """Counts all chunks of the source. Raises DataError at damage, with the number of good entries before it."""
         source = self._source
-        for entries, left, unscored, damage in map_in_order(self._count, enumerate(source.chunks()), threads):
+        for counts in map_in_order(self._count_chunk, enumerate(source.chunks()), threads):
             self.chunks += 1
-            self.unscored.update(unscored)
-            self._entries += entries
-            self._left = [before + more for before, more in zip(self._left, left, strict=True)]
-            if damage is not None:
-                raise self._shown(damage)
+            self.unscored.update(counts.unscored)
+            self._entries += counts.entries
+            self._passing = [total + count for total, count in zip(self._passing, counts.passing, strict=True)]
+            if counts.damage is not None:
+                raise self._add_entries_to(counts.damage)
             on_progress(source.offset(self.chunks), source.size)
         try:
             source.check_end()
         except DataError as damage:
-            raise self._shown(damage) from None
+            raise self._add_entries_to(damage) from None
 
     def total(self) -> _native.Census:
         """Returns the sum of the censuses of all threads. Can be called once."""
@@ -116,37 +124,35 @@ class _Inspection:
             total.add_census(self._idle.get())
         return total
 
-    def left(self) -> list[FilterCount]:
-        """Returns the number of entries that each filter leaves."""
-        return [
-            FilterCount(each.name, each.setting, left) for each, left in zip(self._filters, self._left, strict=True)
-        ]
+    def filter_counts(self) -> list[FilterCount]:
+        """Returns the number of entries that pass each filter."""
+        pairs = zip(self._filters, self._passing, strict=True)
+        return [FilterCount(named.name, named.setting, passing) for named, passing in pairs]
 
-    def _count(self, work: tuple[int, SourceChunk]) -> tuple[int, list[int], Counter[str], DataError | None]:
-        """Counts a chunk. Returns its number of entries, how many each filter leaves, how many have no score by the
-        reason, and the damage or None."""
-        number, (file, chunk) = work
-        census = self._take_census()
-        before = census.entries
+    def _count_chunk(self, numbered: tuple[int, SourceChunk]) -> _ChunkCounts:
+        """Counts the entries of a chunk, up to damage."""
+        number, (file, chunk) = numbered
+        census = self._acquire_census()
+        entries_before = census.entries
         unscored, damage = Counter[str](), None
         try:
             unscored = file.copy_to(chunk, census)
         except DataError as error:
             damage = error
         census.finish()
-        left = count_left(self._filters, census.take_records(), number) if self._filters else []
-        entries = census.entries - before
+        passing = count_passing(self._filters, census.take_records(), number) if self._filters else []
+        entries = census.entries - entries_before
         self._idle.put(census)
-        return entries, left, unscored, damage
+        return _ChunkCounts(entries, passing, unscored, damage)
 
-    def _take_census(self) -> _native.Census:
+    def _acquire_census(self) -> _native.Census:
         """Returns a census that no other thread uses at present."""
         try:
             return self._idle.get_nowait()
         except Empty:
             return _native.Census(keeps_records=bool(self._filters))
 
-    def _shown(self, damage: DataError) -> DataError:
+    def _add_entries_to(self, damage: DataError) -> DataError:
         """Adds the number of good entries before the damage to an error, as `loader verify` does."""
         if damage.offset is None:
             return damage

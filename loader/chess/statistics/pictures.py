@@ -3,7 +3,7 @@ the format does not store are omitted."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loader.chess.filters import MOVE, PLY
-from loader.chess.statistics.calibration import LAST, STEP, logistic
+from loader.chess.statistics.calibration import MAX_SCORE, STEP, logistic
 from loader.chess.statistics.distribution import Counts
 from loader.chess.statistics.statistics import FileStatistics
 from loader.chess.views import ZERO
@@ -19,21 +19,20 @@ from loader.pictures import open_figure
 
 _LINE, _MODEL, _FIT = "#2a4a6b", "#c0392b", "#7f8c8d"
 _LOST, _DRAWN, _WON = "#b0413e", "#c9c2b3", "#3f7f5f"
-_FEWEST = 20  # positions that a point of the curve needs
+_MIN_POSITIONS = 20  # positions that a point of the curve needs
 _COLUMNS = 3
-_BARS = 120  # bars of a histogram, about
-
-Panel = Callable[[Any, FileStatistics], None]
+_MAX_BARS = 120  # bars of a histogram, about
 
 
-def draw(statistics: FileStatistics, folder: Path) -> list[Path]:
+def draw_pictures(statistics: FileStatistics, folder: Path) -> list[Path]:
     """Draws the pictures of a file into a folder, which is created if necessary. Returns their paths, none for a file
     without positions. Raises OSError."""
     if not statistics.entries:
         return []
     folder.mkdir(parents=True, exist_ok=True)
-    for path, drawn in zip(picture_paths(folder), (_scores, _positions, _kings), strict=True):
-        drawn(statistics, path)
+    draw_functions = (_draw_scores, _draw_positions, _draw_kings)
+    for path, draw in zip(picture_paths(folder), draw_functions, strict=True):
+        draw(statistics, path)
     return picture_paths(folder)
 
 
@@ -42,45 +41,45 @@ def picture_paths(folder: Path) -> list[Path]:
     return [folder / f"{name}.png" for name in ("scores", "positions", "kings")]
 
 
-def _title(statistics: FileStatistics, what: str) -> str:
-    return f"{Path(statistics.facts.file).name}, {statistics.entries:,} positions: {what}"
+def _title(statistics: FileStatistics, topic: str) -> str:
+    return f"{Path(statistics.facts.file).name}, {statistics.entries:,} positions: {topic}"
 
 
-def _scores(statistics: FileStatistics, path: Path) -> None:
+def _draw_scores(statistics: FileStatistics, path: Path) -> None:
     """Draws the picture of scores: a histogram by result, and the mean result by score."""
     with open_figure(path, _title(statistics, "scores and results of the side to move"), 11, 4.8) as figure:
         left, right = figure.subplots(1, 2)
-        _score_histogram(left, statistics)
-        _calibration(right, statistics)
+        _draw_score_histogram(left, statistics)
+        _draw_calibration(right, statistics)
 
 
-def _score_histogram(axes: Any, statistics: FileStatistics) -> None:
+def _draw_score_histogram(axes: Any, statistics: FileStatistics) -> None:
     """Draws the distribution of scores, stacked by result."""
-    edges = np.arange(-LAST, LAST + 1, STEP)
-    results = statistics.calibration().results[:, ZERO - LAST : ZERO + LAST]
+    edges = np.arange(-MAX_SCORE, MAX_SCORE + 1, STEP)
+    results = statistics.calibration().results[:, ZERO - MAX_SCORE : ZERO + MAX_SCORE]
     parts = results.reshape(3, -1, STEP).sum(axis=2) / statistics.entries * 100
     below = np.zeros(len(edges) - 1)
     for part, colour, name in zip(parts, (_LOST, _DRAWN, _WON), ("lost", "drawn", "won"), strict=True):
         axes.stairs(below + part, edges, baseline=below, fill=True, color=colour, label=name)
         below = below + part
     beyond = int(statistics.calibration().results.sum()) - int(results.sum())
-    axes.set_title(f"scores, by result; {beyond / statistics.entries:.1%} are beyond ±{LAST:,}", fontsize=9)
-    axes.set(xlabel="score", ylabel=f"% of positions, in steps of {STEP}", xlim=(-LAST, LAST))
+    axes.set_title(f"scores, by result; {beyond / statistics.entries:.1%} are beyond ±{MAX_SCORE:,}", fontsize=9)
+    axes.set(xlabel="score", ylabel=f"% of positions, in steps of {STEP}", xlim=(-MAX_SCORE, MAX_SCORE))
     axes.legend(fontsize=8, frameon=False)
 
 
-def _calibration(axes: Any, statistics: FileStatistics) -> None:
+def _draw_calibration(axes: Any, statistics: FileStatistics) -> None:
     """Draws the mean result by score with its noise, beside the win-rate model and the best curve."""
     calibration = statistics.calibration()
-    inner = [each for each in calibration.intervals() if each.low is not None and each.high is not None]
-    middles = np.arange(-LAST, LAST, STEP, dtype=np.float64) + np.float64(STEP / 2)
-    entries = np.array([each.entries for each in inner])
-    shown = entries >= _FEWEST
-    found = np.array([np.nan if each.result is None else each.result for each in inner])
+    inner = [interval for interval in calibration.intervals() if interval.low is not None and interval.high is not None]
+    middles = np.arange(-MAX_SCORE, MAX_SCORE, STEP, dtype=np.float64) + np.float64(STEP / 2)
+    entries = np.array([interval.entries for interval in inner])
+    shown = entries >= _MIN_POSITIONS
+    results = np.array([np.nan if interval.result is None else interval.result for interval in inner])
     noise = 0.5 / np.sqrt(np.maximum(entries, 1))  # two deviations at most, of results that are halves apart
-    axes.fill_between(middles[shown], (found - noise)[shown], (found + noise)[shown], color=_LINE, alpha=0.2, lw=0)
-    axes.plot(middles[shown], found[shown], color=_LINE, linewidth=1.6, label="results")
-    model = np.array([np.nan if each.model is None else each.model for each in inner])
+    axes.fill_between(middles[shown], (results - noise)[shown], (results + noise)[shown], color=_LINE, alpha=0.2, lw=0)
+    axes.plot(middles[shown], results[shown], color=_LINE, linewidth=1.6, label="results")
+    model = np.array([np.nan if interval.model is None else interval.model for interval in inner])
     if not np.isnan(model).all():
         axes.plot(middles, model, color=_MODEL, linewidth=1.3, label="win-rate model, at the plies of the positions")
     scale = calibration.scale()
@@ -89,13 +88,13 @@ def _calibration(axes: Any, statistics: FileStatistics) -> None:
         axes.plot(
             middles, logistic(middles / np.float64(scale)), color=_FIT, linewidth=1.1, linestyle="--", label=label
         )
-    axes.set(xlabel="score", ylabel="mean result; a draw is 0.5", xlim=(-LAST, LAST), ylim=(-0.02, 1.02))
+    axes.set(xlabel="score", ylabel="mean result; a draw is 0.5", xlim=(-MAX_SCORE, MAX_SCORE), ylim=(-0.02, 1.02))
     axes.set_title("score against result", fontsize=9)
     axes.grid(alpha=0.25)
     axes.legend(fontsize=8, frameon=False, loc="upper left")
 
 
-def _positions(statistics: FileStatistics, path: Path) -> None:
+def _draw_positions(statistics: FileStatistics, path: Path) -> None:
     """Draws histograms of pieces, material, phase, ply and length of games, and of kinds of moves."""
     counts = statistics.counts
     panels: list[tuple[str, Counts]] = [
@@ -107,24 +106,25 @@ def _positions(statistics: FileStatistics, path: Path) -> None:
         panels.append(("ply", counts.plies))
     if statistics.facts.unit:
         panels.append((f"positions of a {statistics.facts.unit}", counts.lengths))
-    others: list[Panel] = [_moves] if statistics.has(MOVE) else []
-    rows = -(-(len(panels) + len(others)) // _COLUMNS)
+    has_moves = statistics.has(MOVE)
+    num_panels = len(panels) + has_moves
+    rows = -(-num_panels // _COLUMNS)
     with open_figure(path, _title(statistics, "what positions are there"), 11, 2.7 * rows + 0.4) as figure:
         grid = list(figure.subplots(rows, _COLUMNS, squeeze=False).flat)
-        for axes, (title, found) in zip(grid, panels, strict=False):
-            _histogram(axes, title, found)
-        for axes, drawn in zip(grid[len(panels) :], others, strict=False):
-            drawn(axes, statistics)
-        for axes in grid[len(panels) + len(others) :]:
+        for axes, (title, counts_of_panel) in zip(grid, panels, strict=False):
+            _draw_histogram(axes, title, counts_of_panel)
+        if has_moves:
+            _draw_moves(grid[len(panels)], statistics)
+        for axes in grid[num_panels:]:
             axes.set_visible(False)
 
 
-def _histogram(axes: Any, title: str, counts: Counts) -> None:
+def _draw_histogram(axes: Any, title: str, counts: Counts) -> None:
     """Draws a histogram of counts, without the last 0.05 %, in at most about 120 bars."""
     total = int(counts.sum())
     shares = counts / max(total, 1) * 100
     last = int(np.searchsorted(np.cumsum(counts), 0.9995 * total)) + 1 if total else 1
-    width = max(1, -(-last // _BARS))
+    width = max(1, -(-last // _MAX_BARS))
     last = -(-last // width) * width
     shares = np.pad(shares[:last], (0, max(0, last - len(shares))))
     axes.stairs(shares.reshape(-1, width).sum(axis=1), np.arange(0, last + 1, width) - 0.5, fill=True, color=_LINE)
@@ -134,7 +134,7 @@ def _histogram(axes: Any, title: str, counts: Counts) -> None:
     axes.margins(x=0.02)
 
 
-def _moves(axes: Any, statistics: FileStatistics) -> None:
+def _draw_moves(axes: Any, statistics: FileStatistics) -> None:
     """Draws the shares of captures and of moves that are not normal."""
     moves = statistics.moves()
     del moves["normal"]
@@ -148,22 +148,22 @@ def _moves(axes: Any, statistics: FileStatistics) -> None:
     axes.tick_params(labelsize=8)
 
 
-def _kings(statistics: FileStatistics, path: Path) -> None:
+def _draw_kings(statistics: FileStatistics, path: Path) -> None:
     """Draws the squares of the kings of both sides, and the king buckets that they use."""
     own = statistics.counts.own_kings
-    other = statistics.counts.opponent_kings[np.arange(64) ^ 56]
+    opponent = statistics.counts.opponent_kings[np.arange(64) ^ 56]
     buckets = statistics.buckets()
     columns = 3 if buckets else 2
     title = _title(statistics, "kings, % of positions")
     with open_figure(path, title, 4.3 * columns, 4.3) as figure:
         grid = list(figure.subplots(1, columns))
-        for axes, squares, name in ((grid[0], own, "side to move"), (grid[1], other, "other side")):
-            _board(axes, squares / statistics.entries * 100, f"{name}, as it sees the board")
+        for axes, squares, name in ((grid[0], own, "side to move"), (grid[1], opponent, "other side")):
+            _draw_board(axes, squares / statistics.entries * 100, f"{name}, as it sees the board")
         if buckets:
-            _bucket_bars(grid[2], buckets)
+            _draw_bucket_bars(grid[2], buckets)
 
 
-def _board(axes: Any, shares: npt.NDArray[np.float64], title: str) -> None:
+def _draw_board(axes: Any, shares: npt.NDArray[np.float64], title: str) -> None:
     """Draws shares in percent on a chessboard. [64] by square, a1 first."""
     board = shares.reshape(8, 8)
     axes.imshow(np.sqrt(board), cmap="Blues", origin="lower", vmin=0)
@@ -180,7 +180,7 @@ def _board(axes: Any, shares: npt.NDArray[np.float64], title: str) -> None:
     axes.set_title(title, fontsize=9)
 
 
-def _bucket_bars(axes: Any, buckets: Sequence[int]) -> None:
+def _draw_bucket_bars(axes: Any, buckets: Sequence[int]) -> None:
     shares = [100 * count / max(sum(buckets), 1) for count in buckets]
     axes.bar(range(len(buckets)), shares, color=_LINE)
     axes.axhline(100 / len(buckets), color=_FIT, linestyle="--", linewidth=1)

@@ -50,7 +50,7 @@ class FileStatistics:
     facts: FileFacts
     counts: Census
     king_buckets: Sequence[int]  # a layout, as `data.chess.king_buckets`; empty: not requested
-    left: Sequence[FilterCount]
+    filter_counts: Sequence[FilterCount]
     unscored: Mapping[str, int] = field(default_factory=dict)  # missing scores by the reason, if the format has one
     left_out: Sequence[SkippedData] = ()  # what can't be used; not in the counts
 
@@ -75,21 +75,24 @@ class FileStatistics:
     def has(self, part: str) -> bool:
         """Tells whether entries of this format have a part (move, ply, ...). The ply must also be known for at least
         one entry."""
-        unknown = part == PLY and self.entries != 0 and not self.counts.plies.any()
-        return part not in self.facts.lacks and not unknown
+        if part in self.facts.lacks:
+            return False
+        if part == PLY and self.entries:
+            return bool(self.counts.plies.any())
+        return True
 
-    def without(self) -> list[str]:
+    def missing_parts(self) -> list[str]:
         """Returns the parts (move, ply, ...) that entries of this format do not have, except Chess960."""
         return [part for part in self.facts.lacks if part != CHESS960]
 
     def score_counts(self) -> Counts:
         """Returns the number of entries with each score, by score + 32768, without entries that have none."""
-        return cast(Counts, _scored(self.counts).sum(axis=0))
+        return cast(Counts, _count_scored(self.counts).sum(axis=0))
 
     def score(self) -> Distribution | None:
         """Returns the distribution of scores; None if no entry has one."""
         counts = self.score_counts()
-        return Distribution.of_counts(counts, ZERO) if counts.any() else None
+        return Distribution.from_counts(counts, ZERO) if counts.any() else None
 
     def no_score(self) -> int:
         """Returns the number of entries without a score."""
@@ -111,7 +114,7 @@ class FileStatistics:
 
     def calibration(self) -> Calibration:
         """Returns the results by score. They are compared with the win-rate model if plies are known."""
-        return Calibration(_scored(self.counts)[:3], self.counts.score_plies if self.has(PLY) else None)
+        return Calibration(_count_scored(self.counts)[:3], self.counts.score_plies if self.has(PLY) else None)
 
     def buckets(self) -> list[int]:
         """Returns how often each king bucket is used, empty without a layout."""
@@ -122,7 +125,9 @@ class FileStatistics:
     def repeated(self) -> float:
         """Returns the share of positions that repeat another one, 0 to 1. It is exact if `counts.one_in` is 1, else
         estimated from a sample."""
-        return 1.0 - self.counts.different / max(self.counts.sampled, 1) if self.counts.sampled else 0.0
+        if not self.counts.sampled:
+            return 0.0
+        return 1.0 - self.counts.different / self.counts.sampled
 
     def data_facts(self) -> list[DataFact]:
         """Returns lines that describe how the file is read: unit and view of scores, missing scores, what was left
@@ -157,7 +162,7 @@ class FileStatistics:
             summary |= {
                 "unit": unit,
                 "units": self.units,
-                "length": asdict(Distribution.of_counts(self.counts.lengths)),
+                "length": asdict(Distribution.from_counts(self.counts.lengths)),
             }
         return summary | self._positions() | self._scores() | self._estimates()
 
@@ -166,15 +171,15 @@ class FileStatistics:
         counts = self.counts
         summary: dict[str, Any] = {}
         if self.has(PLY):
-            summary |= {"ply": asdict(Distribution.of_counts(counts.plies)), "plies": trimmed(counts.plies)}
+            summary |= {"ply": asdict(Distribution.from_counts(counts.plies)), "plies": trimmed(counts.plies)}
         if self.no_ply():
             summary["no_ply"] = self.no_ply()
-        for name, names, found in (
+        for name, names, histogram in (
             ("piece_count", "piece_counts", counts.piece_counts),
             ("phase", "phases", counts.phases),
             ("material", "materials", counts.materials),
         ):
-            summary |= {name: asdict(Distribution.of_counts(found)), names: [int(count) for count in found]}
+            summary |= {name: asdict(Distribution.from_counts(histogram)), names: [int(count) for count in histogram]}
         summary["materials"] = trimmed(counts.materials)
         summary |= {"own_king": counts.own_kings.tolist(), "opponent_king": counts.opponent_kings.tolist()}
         if self.king_buckets:
@@ -214,12 +219,12 @@ class FileStatistics:
                 "one_in": counts.one_in,
             }
         }
-        if self.left:
-            summary["filters"] = [asdict(each) for each in self.left]
+        if self.filter_counts:
+            summary["filters"] = [asdict(count) for count in self.filter_counts]
         return summary
 
 
-def _scored(counts: Census) -> Counts:
+def _count_scored(counts: Census) -> Counts:
     """Returns counts of entries that have a score, [4, 65536] as `Census.scores`."""
     scores: Counts = counts.scores.copy()
     scores[:, NO_SCORE + ZERO] = 0

@@ -28,10 +28,10 @@ from loader.errors import DataError
 _WORDS = 4  # 64-bit words of a key; the last one holds the position's number above _NUMBER_BIT
 ROW = 8 * _WORDS
 _NUMBER_BIT = np.uint64(24)
-_MOST = 1 << 40  # positions at most, so that their number fits into a key
+_MAX_POSITIONS = 1 << 40  # positions at most, so that their number fits into a key
 _BITS = 8  # bits of the hash that choose the bucket on one level
 _FIRST_SHIFT = 64 - _BITS
-_PART = 1 << 16  # numbers of positions that are read at once
+_NUMBERS_PER_READ = 1 << 16  # numbers of positions that are read at once
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Repetitions:
         as reading goes on."""
         for batch, is_last in self._batches(sources, limits, on_progress):
             if is_last and self._keys.is_empty:
-                self._add(_repeats(batch))
+                self._record_repeated(_find_repeated(batch))
                 return
             self._keys.add(batch, _bucket_of(batch, _FIRST_SHIFT))
             del batch  # frees its memory before the next batch is read
@@ -84,62 +84,64 @@ class Repetitions:
         one, 0 if it does."""
         for window in range(BUCKETS):
             # Number n is in window n * BUCKETS // positions.
-            begin, end = (-(-each * self.positions // BUCKETS) for each in (window, window + 1))
-            stays = np.ones(end - begin, np.uint8)
-            for rows in self._repeated.parts(window, _PART):
-                stays[rows[:, 0] - np.uint64(begin)] = 0
-            yield stays
+            begin = -(-window * self.positions // BUCKETS)
+            end = -(-(window + 1) * self.positions // BUCKETS)
+            is_first = np.ones(end - begin, np.uint8)
+            for rows in self._repeated.read_batches(window, _NUMBERS_PER_READ):
+                is_first[rows[:, 0] - np.uint64(begin)] = 0
+            yield is_first
 
     def _batches(
         self, sources: Sequence[SourceFile], limits: Limits, on_progress: Callable[[int, int], None]
     ) -> Iterator[tuple[Rows, bool]]:
         """Yields the keys of all positions in batches of about as many as memory may hold, each with a flag that marks
         the last batch."""
-        waiting: list[Rows] = []
-        held = 0
+        pending: list[Rows] = []
+        num_pending = 0
 
-        def batch() -> Rows:
-            nonlocal held
-            together = np.concatenate([np.empty((0, _WORDS), np.uint64), *waiting])
-            waiting.clear()
-            held = 0
-            return together
+        def pop_batch() -> Rows:
+            nonlocal num_pending
+            batch = np.concatenate([np.empty((0, _WORDS), np.uint64), *pending])
+            pending.clear()
+            num_pending = 0
+            return batch
 
-        def keys(file: int, chunk: int) -> Rows:
+        def read_chunk_keys(file: int, chunk: int) -> Rows:
             return read_keys(sources[file], chunk)
 
-        for file, chunk, rows in map_sources(keys, sources, limits.threads):
-            if waiting and held + len(rows) > limits.rows:
-                yield batch(), False
+        for file, chunk, rows in map_sources(read_chunk_keys, sources, limits.threads):
+            if pending and num_pending + len(rows) > limits.rows:
+                yield pop_batch(), False
             numbers = np.arange(self.positions, self.positions + len(rows), dtype=np.uint64)
             rows[:, _WORDS - 1] |= numbers << _NUMBER_BIT
-            waiting.append(rows)
+            pending.append(rows)
             self.counts.append(len(rows))
-            held, self.positions = held + len(rows), self.positions + len(rows)
-            if self.positions > _MOST:
-                raise DataError(sources[file].path, f"there are more than {_MOST:,} positions up to here")
+            num_pending += len(rows)
+            self.positions += len(rows)
+            if self.positions > _MAX_POSITIONS:
+                raise DataError(sources[file].path, f"there are more than {_MAX_POSITIONS:,} positions up to here")
             on_progress(file, chunk + 1)
-        yield batch(), True
+        yield pop_batch(), True
 
-    def _find_in_bucket(self, spill: RowSpill, bucket: int, shift: int, most: int) -> None:
-        """Finds repetitions among the keys of a bucket. A bucket with more than `most` keys is first divided into finer
-        buckets on disk, by the next bits of the hash."""
-        if spill.count(bucket) > most and shift > 0:
+    def _find_in_bucket(self, spill: RowSpill, bucket: int, shift: int, max_rows: int) -> None:
+        """Finds repetitions among the keys of a bucket. A bucket with more than `max_rows` keys is first divided into
+        finer buckets on disk, by the next bits of the hash."""
+        if spill.count(bucket) > max_rows and shift > 0:
             with UnnamedFile(self._folder) as file:
                 finer = RowSpill(file, _WORDS)
-                for rows in spill.parts(bucket, most):
+                for rows in spill.read_batches(bucket, max_rows):
                     finer.add(rows, _bucket_of(rows, shift - _BITS))
-                for part in range(BUCKETS):
-                    self._find_in_bucket(finer, part, shift - _BITS, most)
+                for finer_bucket in range(BUCKETS):
+                    self._find_in_bucket(finer, finer_bucket, shift - _BITS, max_rows)
             return
-        first = np.empty((0, _WORDS), np.uint64)  # keys read so far, without repetitions
-        for rows in spill.parts(bucket, most):
-            together = np.concatenate([first, rows])
-            chosen = _native.first_of_keys(together) != 0
-            self._add(together[~chosen, _WORDS - 1] >> _NUMBER_BIT)
-            first = together[chosen]
+        unique = np.empty((0, _WORDS), np.uint64)  # keys read so far, without repetitions
+        for rows in spill.read_batches(bucket, max_rows):
+            keys = np.concatenate([unique, rows])
+            is_first = _native.first_of_keys(keys) != 0
+            self._record_repeated(keys[~is_first, _WORDS - 1] >> _NUMBER_BIT)
+            unique = keys[is_first]
 
-    def _add(self, numbers: Numbers) -> None:
+    def _record_repeated(self, numbers: Numbers) -> None:
         """Records the numbers of positions that repeat an earlier one."""
         if len(numbers):
             self._repeated.add(numbers[:, None], numbers * np.uint64(BUCKETS) // np.uint64(self.positions))
@@ -152,7 +154,7 @@ def read_keys(source: SourceFile, chunk: int) -> Rows:
     return writer.take_keys()
 
 
-def _repeats(rows: Rows) -> Numbers:
+def _find_repeated(rows: Rows) -> Numbers:
     """Returns the numbers of positions whose key repeats an earlier one in `rows`."""
     return cast(Numbers, rows[_native.first_of_keys(rows) == 0, _WORDS - 1] >> _NUMBER_BIT)
 

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from loader.chess.positions.format import Target
 from loader.chess.positions.input import (
@@ -22,7 +23,7 @@ from loader.chess.positions.input import (
     read_units_from,
     refuse_empty,
 )
-from loader.chess.positions.output import add_chunk_headers, check_output, packed
+from loader.chess.positions.output import add_chunk_headers, check_output, compress
 from loader.chess.positions.pgn_comments import NO_SETTINGS
 from loader.chess.positions.units import Numbers, UnitBlock, concatenate
 from loader.chess.tools.external_sort.memory import SMALLEST_MEMORY, anonymous_memory
@@ -51,7 +52,17 @@ _LEFT_OUT = "left out"  # what was left out of each source, by chunk
 _START: State = {_TABLES: [], _NEXT: (0, 0), _UNITS: 0, _ENTRIES: 0, _LEFT_OUT: []}
 _END = (-1, -1)  # value of _NEXT when all files are on disk
 
-OfBucket = Callable[[int], Iterator[UnitBlock]]  # yields the units of a bucket in the new order
+ReadBucket = Callable[[int], Iterator[UnitBlock]]  # yields the units of a bucket in the new order
+
+
+class _Limits(NamedTuple):
+    unit_nbytes: int  # bytes of units that memory may hold
+    threads: int
+
+
+class _SortedBuckets(NamedTuple):
+    read_bucket: ReadBucket
+    entries: int  # number of entries in all buckets
 
 
 def shuffle(
@@ -70,34 +81,36 @@ def shuffle(
     OSError, UsageError.
     """
     refuse_empty(sources)
-    held, threads = _limits(memory, threads)
-    size, whole = estimate_bytes(sources, target.format), sum(source.size for source in sources)
-    spilled = 0 if size < held else max(2 * size - unfinished_nbytes(output), 0)
+    limits = _divide_memory(memory, threads)
+    num_bytes = sum(source.size for source in sources)
+    output_nbytes = estimate_bytes(sources, target.format)
+    spilled_nbytes = 0 if output_nbytes < limits.unit_nbytes else max(2 * output_nbytes - unfinished_nbytes(output), 0)
     if not has_unfinished_work(output):
-        check_output(output, size + spilled)
-    with WorkFile(output, _settings(sources, target, seed), _START) as work, _kept_work(work):
+        check_output(output, output_nbytes + spilled_nbytes)
+    with WorkFile(output, _work_identity(sources, target, seed), _START) as work, _kept_work(work):
         if work.done:
             work.remove()
             return int(work.state[_ENTRIES])
-        of_bucket, entries = _into_buckets(
-            sources, target, work, seed, held, threads, lambda done, _: on_progress(done, 2 * whole)
+        buckets = _sort_into_buckets(
+            sources, target, work, seed, limits, lambda done, _: on_progress(done, 2 * num_bytes)
         )
 
-        def blocks() -> Iterator[bytes]:
-            def report(bucket: int) -> None:
-                on_progress(whole + whole * bucket // BUCKETS, 2 * whole)
+        def report_bucket(bucket: int) -> None:
+            on_progress(num_bytes + num_bytes * bucket // BUCKETS, 2 * num_bytes)
 
-            return packed(add_chunk_headers(_in_order(of_bucket, report), target.format), target)
+        def encode_blocks() -> Iterator[bytes]:
+            blocks = _read_in_order(buckets.read_bucket, report_bucket)
+            return compress(add_chunk_headers(blocks, target.format), target)
 
-        if is_delivered(work, blocks):
+        if is_delivered(work, encode_blocks):
             work.remove()
-            return entries
+            return buckets.entries
         check_output(output, 0)
-        deliver_new(work, blocks)
-        return entries
+        deliver_new(work, encode_blocks)
+        return buckets.entries
 
 
-def _settings(sources: Sequence[SourceFile], target: Target, seed: int) -> Settings:
+def _work_identity(sources: Sequence[SourceFile], target: Target, seed: int) -> Settings:
     """Returns everything that the bytes of the output depend on, by the names of the options. An interrupted work is
     continued only if these are the same."""
     comments = next((source.format.comments for source in sources if source.format.comments is not None), NO_SETTINGS)
@@ -129,123 +142,123 @@ def _kept_work(work: WorkFile) -> Iterator[None]:
         raise
 
 
-def _into_buckets(
+def _sort_into_buckets(
     sources: Sequence[SourceFile],
     target: Target,
     work: WorkFile,
     seed: int,
-    held: int,
-    threads: int,
+    limits: _Limits,
     on_progress: OnProgress,
-) -> tuple[OfBucket, int]:
+) -> _SortedBuckets:
     """Sorts all units into buckets: in memory if all fit there, else in the work file. Continues after the batches that
-    the work file has already. Returns a function that yields the sorted units of a bucket, and the number of entries in
-    all buckets."""
+    the work file has already."""
     file = ResumableFile(work)
     spill = Spill(file)
-    for source, left_out in zip(sources, work.state[_LEFT_OUT], strict=False):
-        source.left_out.add_json(left_out)
-    for place in work.state[_TABLES]:
-        spill.read_table(place)
+    for source, skipped in zip(sources, work.state[_LEFT_OUT], strict=False):
+        source.skipped.add_json(skipped)
+    for offset in work.state[_TABLES]:
+        spill.read_table(offset)
     if tuple(work.state[_NEXT]) != _END:
-        for batch, state in _batches(sources, target, work.state, seed, held, threads, on_progress):
+        for batch, state in _read_batches(sources, target, work.state, seed, limits, on_progress):
             if state[_NEXT] == _END and not work.state[_TABLES]:
-                return partial(_of_bucket_held, batch), state[_ENTRIES]
+                return _SortedBuckets(partial(_read_bucket_in_memory, batch), state[_ENTRIES])
             spill.add(batch)
-            left_out = [source.left_out.to_json() for source in sources]
-            file.commit({**state, _TABLES: [*work.state[_TABLES], spill.write_table()], _LEFT_OUT: left_out})
-    return partial(_of_bucket, spill, work.path.parent, _SHIFT, held), int(work.state[_ENTRIES])
+            skipped = [source.skipped.to_json() for source in sources]
+            file.commit({**state, _TABLES: [*work.state[_TABLES], spill.write_table()], _LEFT_OUT: skipped})
+    read_bucket = partial(_read_spilled_bucket, spill, work.path.parent, _SHIFT, limits.unit_nbytes)
+    return _SortedBuckets(read_bucket, int(work.state[_ENTRIES]))
 
 
-def _in_order(of_bucket: OfBucket, report: Callable[[int], None]) -> Iterator[UnitBlock]:
-    """Yields all units in the new order, in blocks of 4096 units. Calls `report` with the number of the bucket that is
-    read."""
-    waiting: list[UnitBlock] = []
+def _read_in_order(read_bucket: ReadBucket, report_bucket: Callable[[int], None]) -> Iterator[UnitBlock]:
+    """Yields all units in the new order, in blocks of 4096 units. Calls `report_bucket` with the number of the bucket
+    that is read."""
+    pending: list[UnitBlock] = []
     missing = BLOCK
     for bucket in range(BUCKETS):
-        for block in of_bucket(bucket):
-            rest = block
-            while len(rest) >= missing:
-                yield concatenate([*waiting, rest.slice(0, missing)])
-                rest = rest.slice(missing, len(rest))
-                waiting, missing = [], BLOCK
-                report(bucket)
-            if len(rest):
-                waiting.append(rest)
-                missing -= len(rest)
-    yield concatenate(waiting)
-    report(BUCKETS)
+        for block in read_bucket(bucket):
+            remaining = block
+            while len(remaining) >= missing:
+                yield concatenate([*pending, remaining.slice(0, missing)])
+                remaining = remaining.slice(missing, len(remaining))
+                pending, missing = [], BLOCK
+                report_bucket(bucket)
+            if len(remaining):
+                pending.append(remaining)
+                missing -= len(remaining)
+    yield concatenate(pending)
+    report_bucket(BUCKETS)
 
 
-def _limits(memory: int, threads: int) -> tuple[int, int]:
-    """Divides the memory between reading threads and sorting. Returns the bytes of units that may be held, and the
-    number of threads, which is smaller if memory is short. Raises UsageError if the memory is too little."""
-    left = memory - anonymous_memory()
-    threads = max(1, min(threads, left // (8 * _READ_AHEAD)))
-    held = (left - (2 * threads + 1) * _READ_AHEAD - 3 * GATHERED) // _COPIES
-    if held < 1 << 20:
-        enough = max(SMALLEST_MEMORY, memory + _COPIES * ((2 << 20) - held))  # more where this process has much already
+def _divide_memory(memory: int, threads: int) -> _Limits:
+    """Divides the memory between reading threads, fewer if memory is short, and sorting. Raises UsageError if the
+    memory is too little."""
+    free = memory - anonymous_memory()
+    threads = max(1, min(threads, free // (8 * _READ_AHEAD)))
+    unit_nbytes = (free - (2 * threads + 1) * _READ_AHEAD - 3 * GATHERED) // _COPIES
+    if unit_nbytes < 1 << 20:
+        # More where this process has allocated much already.
+        enough = max(SMALLEST_MEMORY, memory + _COPIES * ((2 << 20) - unit_nbytes))
         raise UsageError(f"--memory: {memory >> 20} MiB is too little; give {enough >> 20} MiB or more")
-    return held, threads
+    return _Limits(unit_nbytes, threads)
 
 
-def _batches(
+def _read_batches(
     sources: Sequence[SourceFile],
     target: Target,
-    begin: State,
+    start: State,
     seed: int,
-    held: int,
-    threads: int,
+    limits: _Limits,
     on_progress: OnProgress,
 ) -> Iterator[tuple[Buckets, State]]:
     """Yields batches of units sorted into buckets, each as large as memory allows, and the state of the work after
-    each. Starts after the units that are counted in the state `begin`."""
-    file, first = begin[_NEXT]
-    state = dict(begin)
-    draws = RandomKeys(seed, state[_UNITS])
+    each. Begins after the units that are counted in the state `start`."""
+    first_file, first_chunk = start[_NEXT]
+    state = dict(start)
+    random_keys = RandomKeys(seed, state[_UNITS])
     blocks: list[tuple[UnitBlock, Numbers]] = []
-    size, whole = 0, sum(source.size for source in sources)
-    before = sum(source.size for source in sources[:file])
-    for number, source in enumerate(sources[file:], file):
-        for block, following in read_units_from(source, target.format, threads, first):
-            more = len(block.bytes) + HEADER * len(block)
-            if blocks and size + more > held:
-                yield _in_buckets(blocks), dict(state)
-                size = 0
-            blocks.append((block, draws.next(len(block))))
-            size += more
+    batch_nbytes, num_bytes = 0, sum(source.size for source in sources)
+    bytes_of_done_files = sum(source.size for source in sources[:first_file])
+    for file, source in enumerate(sources[first_file:], first_file):
+        for block, next_chunk in read_units_from(source, target.format, limits.threads, first_chunk):
+            block_nbytes = len(block.bytes) + HEADER * len(block)
+            if blocks and batch_nbytes + block_nbytes > limits.unit_nbytes:
+                yield _sort_blocks(blocks), dict(state)
+                batch_nbytes = 0
+            blocks.append((block, random_keys.next(len(block))))
+            batch_nbytes += block_nbytes
             state |= {
-                _NEXT: (number, following),
+                _NEXT: (file, next_chunk),
                 _UNITS: state[_UNITS] + len(block),
                 _ENTRIES: state[_ENTRIES] + int(block.entries.sum()),
             }
-            on_progress(before + source.offset(following), whole)
+            on_progress(bytes_of_done_files + source.offset(next_chunk), num_bytes)
         source.check_end()
-        before, first = before + source.size, 0
-    yield _in_buckets(blocks), {**state, _NEXT: _END}
+        bytes_of_done_files += source.size
+        first_chunk = 0
+    yield _sort_blocks(blocks), {**state, _NEXT: _END}
 
 
-def _in_buckets(blocks: list[tuple[UnitBlock, Numbers]]) -> Buckets:
+def _sort_blocks(blocks: list[tuple[UnitBlock, Numbers]]) -> Buckets:
     """Sorts the units of `blocks` into buckets, and empties the list to free its memory."""
     batch = Buckets.of_blocks(blocks, _SHIFT)
     blocks.clear()
     return batch
 
 
-def _of_bucket(spill: Spill, folder: Path, shift: int, held: int, bucket: int) -> Iterator[UnitBlock]:
-    """Yields the units of a bucket on disk in the order of their random numbers. A bucket of more than `held` bytes is
-    first divided into finer buckets, by the next bits of the numbers."""
-    if spill.size(bucket) <= held or shift == 0:
+def _read_spilled_bucket(spill: Spill, folder: Path, shift: int, max_nbytes: int, bucket: int) -> Iterator[UnitBlock]:
+    """Yields the units of a bucket on disk in the order of their random numbers. A bucket of more than `max_nbytes`
+    bytes is first divided into finer buckets, by the next bits of the numbers."""
+    if spill.size(bucket) <= max_nbytes or shift == 0:
         yield from sort_by_draw(spill.read(bucket))
         return
     with UnnamedFile(folder) as file:
         finer = Spill(file)
-        for drawn in spill.parts(bucket, held):
+        for drawn in spill.read_batches(bucket, max_nbytes):
             finer.add(Buckets.of_drawn(drawn, shift - BITS))
-        for each in range(BUCKETS):
-            yield from _of_bucket(finer, folder, shift - BITS, held, each)
+        for finer_bucket in range(BUCKETS):
+            yield from _read_spilled_bucket(finer, folder, shift - BITS, max_nbytes, finer_bucket)
 
 
-def _of_bucket_held(batch: Buckets, bucket: int) -> Iterator[UnitBlock]:
+def _read_bucket_in_memory(batch: Buckets, bucket: int) -> Iterator[UnitBlock]:
     """Yields the units of a bucket in memory in the order of their random numbers."""
     return sort_by_draw(batch.drawn(bucket))

@@ -1,4 +1,4 @@
-// Faults and skipped data as tuples of Python (loader/formats/errors.py, loader/stream/left_out.py).
+// Faults and skipped data as tuples of Python (loader/formats/errors.py, loader/stream/skipped_data.py).
 #pragma once
 
 #include <nanobind/nanobind.h>

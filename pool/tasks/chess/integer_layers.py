@@ -44,8 +44,9 @@ def products(inputs: npt.NDArray[Any], weight: npt.NDArray[Any], bias: npt.NDArr
     out = np.empty((len(weight), inputs.shape[-2], weight.shape[1]), np.int32)
     unsigned = inputs if inputs.dtype in (np.uint16, np.uint32) else inputs.astype(np.uint32)
     start = np.zeros((len(weight), weight.shape[1]), np.int32) if bias is None else np.ascontiguousarray(bias)
-    for number, of_bucket in enumerate(np.broadcast_to(unsigned, (len(weight), *unsigned.shape[-2:]))):
-        _native.integer_products(of_bucket, np.ascontiguousarray(weight[number]), start[number], out[number])
+    inputs_of_buckets = np.broadcast_to(unsigned, (len(weight), *unsigned.shape[-2:]))
+    for bucket, bucket_inputs in enumerate(inputs_of_buckets):
+        _native.integer_products(bucket_inputs, np.ascontiguousarray(weight[bucket]), start[bucket], out[bucket])
     return out.astype(np.int64)
 
 
@@ -58,7 +59,7 @@ def evaluate_used_buckets(
     outputs [positions, 1].
     """
     out = np.empty(len(bucket), np.int64)
-    for number in np.unique(bucket).tolist():
-        of_bucket = bucket == number
-        out[of_bucket] = layers(inputs[of_bucket], slice(number, number + 1))[:, 0]
+    for used in np.unique(bucket).tolist():
+        in_bucket = bucket == used
+        out[in_bucket] = layers(inputs[in_bucket], slice(used, used + 1))[:, 0]
     return out

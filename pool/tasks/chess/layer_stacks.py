@@ -81,7 +81,7 @@ def choose_backend(kernels: Kernels, weight: Tensor) -> Backend:
 def cuda_supports(spec: StackSpec, x: Tensor, buckets: int) -> bool:
     """Returns whether `cuda_outputs` can compute stacks of this form, one for each of `buckets`, with the inputs
     `x`."""
-    return spec.on_cuda.supports and buckets <= layer_stacks.MOST_BUCKETS and layer_stacks.supports(x)
+    return spec.on_cuda.supports and buckets <= layer_stacks.MAX_BUCKETS and layer_stacks.supports(x)
 
 
 def cuda_outputs(
@@ -106,5 +106,6 @@ def cuda_outputs(
 def make_transform(rules: Iterable[Rounding | None], factor: float = 1.0) -> ParameterTransform:
     """Returns the changes that `cuda_outputs` makes to its parameters: each is rounded by its rule, if it has one,
     and the first weight is multiplied by `factor`."""
-    each = tuple((1.0, 0) if rule is None else (rule.scale, ROUNDING_MODES.index(rule.mode)) for rule in rules)
-    return ParameterTransform(factor, each if any(mode for _, mode in each) else ())
+    roundings = tuple((1.0, 0) if rule is None else (rule.scale, ROUNDING_MODES.index(rule.mode)) for rule in rules)
+    is_rounded = any(mode for _, mode in roundings)
+    return ParameterTransform(factor, roundings if is_rounded else ())

@@ -76,7 +76,7 @@ class FileNetwork(Network, Protocol):
         """Returns the activations of the first layer, which are the inputs of the next one: [n, inputs], the own side's
         outputs first."""
 
-    def facts(self) -> NetworkSummary:
+    def summarize(self) -> NetworkSummary:
         """Returns the summary that `pool inspect` prints."""
 
     def boards(self) -> FirstLayerBoards | None:

@@ -24,9 +24,9 @@ from pool.tasks.chess.positions import Position, read_positions
 from pool.tasks.chess.proof import check_equal_evaluations
 
 BLOCK = 4  # inputs of the next layer, a byte each
-_KEPT = 4  # every fourth position is kept to measure the order
-_AT_ONCE = 256  # positions
-_MOST_ROUNDS = 100
+_HELD_OUT = 4  # every fourth position is held out to measure the order
+_POSITIONS_PER_BATCH = 256  # positions
+_MAX_ROUNDS = 100
 _OPTION = "--permute"
 _COMPARED = 256  # positions on which both orders are compared, besides the probe positions
 
@@ -62,108 +62,115 @@ def find_order(
     """
     if len(positions) < 2:
         raise ValueError(f"{len(positions)} position: two are needed, one to find the order with and one to measure")
-    zero = [_zeros(activations, positions[start : start + _AT_ONCE]) for start in range(0, len(positions), _AT_ONCE)]
-    zeros = np.concatenate(zero)
+    batches = [positions[i : i + _POSITIONS_PER_BATCH] for i in range(0, len(positions), _POSITIONS_PER_BATCH)]
+    zeros = np.concatenate([_find_zeros(activations, batch) for batch in batches])
     if zeros.shape[2] % BLOCK:
         raise ValueError(f"{zeros.shape[2]} pairs: blocks of {BLOCK} can't be filled with them")
-    kept = np.arange(len(zeros)) % _KEPT == _KEPT - 1 if len(zeros) >= _KEPT else np.arange(len(zeros)) == 0
-    order = _improved(_packed(zeros[~kept]), _filled(_packed(zeros[~kept])))
-    measured = zeros[kept].reshape(-1, zeros.shape[2])
-    before, after = _share(measured), _share(measured[:, order])
+    is_held_out = np.arange(len(zeros)) % _HELD_OUT == _HELD_OUT - 1
+    if len(zeros) < _HELD_OUT:
+        is_held_out = np.arange(len(zeros)) == 0
+    searched = _pack_by_pair(zeros[~is_held_out])
+    order = _improve_order(searched, _fill_blocks(searched))
+    held_out = zeros[is_held_out].reshape(-1, zeros.shape[2])
+    before, after = _share_of_zero_blocks(held_out), _share_of_zero_blocks(held_out[:, order])
     if after <= before:
-        return Sparsity(np.arange(len(order)), before, before, int(kept.sum()))
-    return Sparsity(order, before, after, int(kept.sum()))
+        return Sparsity(np.arange(len(order)), before, before, int(is_held_out.sum()))
+    return Sparsity(order, before, after, int(is_held_out.sum()))
 
 
-def _zeros(activations: Callable[[Sequence[Position]], npt.NDArray[Any]], some: Sequence[Position]) -> Bits:
+def _find_zeros(activations: Callable[[Sequence[Position]], npt.NDArray[Any]], positions: Sequence[Position]) -> Bits:
     """Returns which pairs are 0 in each position and side, [n, 2, pairs]."""
-    zeros: npt.NDArray[np.bool_] = activations(some) == 0
-    return zeros.reshape(len(some), 2, -1).astype(np.uint8)
+    zeros: npt.NDArray[np.bool_] = activations(positions) == 0
+    return zeros.reshape(len(positions), 2, -1).astype(np.uint8)
 
 
-def _share(zeros: Bits) -> float:
+def _share_of_zero_blocks(zeros: Bits) -> float:
     """Returns the share of blocks that are 0, of pairs in their present order."""
     return float(zeros.reshape(len(zeros), -1, BLOCK).all(axis=2).mean())
 
 
-def _packed(zeros: Bits) -> Bits:
+def _pack_by_pair(zeros: Bits) -> Bits:
     """Packs the zeros of each pair, a bit for each position and side. Returns [pairs, bytes]."""
     bits: Bits = np.packbits(zeros.reshape(-1, zeros.shape[2]).T, axis=1)
     return bits
 
 
-def _counts(bits: Bits) -> npt.NDArray[np.int64]:
+def _count_ones(bits: Bits) -> npt.NDArray[np.int64]:
+    """Counts the ones in each row of packed bits."""
     counts: npt.NDArray[np.int64] = np.bitwise_count(bits).sum(axis=1, dtype=np.int64)
     return counts
 
 
-def _filled(bits: Bits) -> Order:
+def _fill_blocks(bits: Bits) -> Order:
     """Returns a first order of the pairs. Fills block after block, each time with the remaining pair that is 0 most
     often, in a begun block most often together with the pairs in it."""
-    left = np.arange(len(bits))
+    remaining = np.arange(len(bits))
     order = []
-    by_itself = _counts(bits)
-    while len(left):
-        common: Bits | None = None
+    all_counts = _count_ones(bits)
+    while len(remaining):
+        common: Bits | None = None  # where all pairs of the block are 0
         for _ in range(BLOCK):
-            counts = by_itself[left] if common is None else _counts(bits[left] & common)
-            best = left[int(np.argmax(counts))]
+            counts = all_counts[remaining] if common is None else _count_ones(bits[remaining] & common)
+            best = remaining[int(np.argmax(counts))]
             common = bits[best] if common is None else common & bits[best]
             order.append(int(best))
-            left = left[left != best]
+            remaining = remaining[remaining != best]
     return np.array(order, np.int64)
 
 
-def _improved(bits: Bits, order: Order) -> Order:
+def _improve_order(bits: Bits, order: Order) -> Order:
     """Improves an order in place by swaps of pairs between blocks, until no swap gains anything or the rounds are used
     up."""
-    for _ in range(_MOST_ROUNDS):
-        swaps = _swaps(bits[order])
+    for _ in range(_MAX_ROUNDS):
+        swaps = _find_swaps(bits[order])
         if not swaps:
             break
-        for one, other in swaps:
-            order[one], order[other] = order[other], order[one]
+        for first, second in swaps:
+            order[first], order[second] = order[second], order[first]
     return order
 
 
-def _swaps(bits: Bits) -> list[tuple[int, int]]:
+def _find_swaps(bits: Bits) -> list[tuple[int, int]]:
     """Returns the indices of pairs to swap, those that gain most first. Each block takes part in one swap at most, so
     that the gains add up."""
     zeros = np.unpackbits(bits, axis=1).astype(np.float32)
     blocks = zeros.reshape(len(bits) // BLOCK, BLOCK, -1)
     missing = BLOCK - blocks.sum(axis=1)
-    others = (missing[:, None] - (1 - blocks) == 0).reshape(zeros.shape).astype(np.float32)  # the other three are 0
-    whole = zeros @ others.T  # [i, j]: how often j's block would be 0 with pair i in place of j
-    gain = whole - np.diag(whole)[None]
+    others_are_zero = (missing[:, None] - (1 - blocks) == 0).reshape(zeros.shape).astype(np.float32)
+    zero_blocks = zeros @ others_are_zero.T  # [i, j]: how often j's block would be 0 with pair i in place of j
+    gain = zero_blocks - np.diag(zero_blocks)[None]
     gain += gain.T
     block = np.arange(len(bits)) // BLOCK
     gain[block[:, None] == block[None]] = 0
     best_of_block = gain.reshape(len(blocks), BLOCK, len(blocks), BLOCK).max(axis=(1, 3))
-    ones, others_of = np.nonzero(np.triu(best_of_block) > 0)
-    swaps, used = [], np.zeros(len(blocks), bool)
-    for one, other in sorted(zip(ones, others_of, strict=True), key=lambda pair: -float(best_of_block[pair])):
-        if not (used[one] or used[other]):
-            used[one] = used[other] = True
-            part = gain[BLOCK * one : BLOCK * (one + 1), BLOCK * other : BLOCK * (other + 1)]
-            i, j = np.unravel_index(int(np.argmax(part)), part.shape)
-            swaps.append((int(BLOCK * one + i), int(BLOCK * other + j)))
+    candidates = zip(*np.nonzero(np.triu(best_of_block) > 0), strict=True)
+    swaps, is_used = [], np.zeros(len(blocks), bool)
+    for first, second in sorted(candidates, key=lambda blocks_of_swap: -float(best_of_block[blocks_of_swap])):
+        if is_used[first] or is_used[second]:
+            continue
+        is_used[first] = is_used[second] = True
+        gains = gain[BLOCK * first : BLOCK * (first + 1), BLOCK * second : BLOCK * (second + 1)]
+        i, j = np.unravel_index(int(np.argmax(gains)), gains.shape)
+        swaps.append((int(BLOCK * first + i), int(BLOCK * second + j)))
     return swaps
 
 
-def reorder(network_of: Callable[[], FileNetwork], put: Callable[[Order], object], patterns: Sequence[str]) -> str:
+def reorder(
+    make_network: Callable[[], FileNetwork], apply_order: Callable[[Order], object], patterns: Sequence[str]
+) -> str:
     """Reorders the pairs of a model's first layer so that more blocks are 0, and checks that its network still computes
     the same. Returns the gain as a text.
 
-    network_of: returns the model's present integer network. put: applies an order to the model. patterns: the files
+    make_network: returns the model's present integer network. apply_order: reorders the model. patterns: the files
     whose positions the order is searched on. Raises ValueError if the network evaluates differently than before, and
     for what `find_order` refuses. Raises DataError or ConfigError for the data.
     """
-    network = network_of()
+    network = make_network()
     positions = read_positions(patterns, network.inputs, _OPTION)
     try:
-        order = find_order(network.activations, positions)
+        sparsity = find_order(network.activations, positions)
     except ValueError as error:
         raise ValueError(f"{_OPTION}: {error}") from None
-    put(order.order)
-    check_equal_evaluations(network, network_of(), "its pairs in another order", positions[:_COMPARED])
-    return str(order)
+    apply_order(sparsity.order)
+    check_equal_evaluations(network, make_network(), "its pairs in another order", positions[:_COMPARED])
+    return str(sparsity)

@@ -27,10 +27,10 @@ from pool.errors import ConfigError
 
 # Opcode and operands of an EPD line's operation; a semicolon ends it, but not in quotes.
 _OPERATION = re.compile(r'([^\s;"]+)((?:"[^"]*"|[^;"])*)(?:;|$)')
-_MOST = 8192
-_APART = 4  # every fourth position is taken, as neighbours in a file are of one game
+_MAX_POSITIONS = 8192
+_STRIDE = 4  # every fourth position is used, as neighbours in a file are of one game
 _BATCH = 1024
-_LISTS = (".epd", ".fen", ".txt")
+_LIST_SUFFIXES = (".epd", ".fen", ".txt")
 _FIELD = "features"
 _START = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"
 
@@ -61,13 +61,17 @@ class PositionBatch:
     piece_count: npt.NDArray[np.int64]  # [n]
 
     @classmethod
-    def of(cls, positions: Sequence[Position]) -> PositionBatch:
+    def from_positions(cls, positions: Sequence[Position]) -> PositionBatch:
         """Joins the inputs of single positions."""
         own, opponent = ([getattr(position, side) for position in positions] for side in ("own", "opponent"))
-        return cls(_bags(own), _bags(opponent), np.array([position.piece_count for position in positions], np.int64))
+        return cls(
+            _concatenate_bags(own),
+            _concatenate_bags(opponent),
+            np.array([position.piece_count for position in positions], np.int64),
+        )
 
     @classmethod
-    def of_batch(cls, batch: SparseBatch, samples: int) -> PositionBatch:
+    def from_batch(cls, batch: SparseBatch, samples: int) -> PositionBatch:
         """Copies the inputs of a batch's samples, in their order. The batch's memory may be used again afterwards."""
         view = batch.sparse[_FIELD]
         middle = int(view.offsets[samples])
@@ -125,7 +129,7 @@ def read_listed_positions(path: Path, inputs: Inputs) -> Iterator[NamedPosition]
         length = _fen_length(words)
         fen = " ".join(words[:length])
         try:
-            yield NamedPosition(fen, _id_of(line.split(maxsplit=length)[length:]), read_fen(fen, inputs))
+            yield NamedPosition(fen, _parse_id(line.split(maxsplit=length)[length:]), read_fen(fen, inputs))
         except ValueError as error:
             raise DataError(path, f"line {number}: {error}") from None
 
@@ -136,7 +140,7 @@ def _fen_length(words: Sequence[str]) -> int:
     return 6 if len(counters) == 2 and all(word.isdecimal() for word in counters) else 4
 
 
-def _id_of(operations: Sequence[str]) -> str:
+def _parse_id(operations: Sequence[str]) -> str:
     """Returns the operand of the EPD operation `id`, or ''. Characters that are not printable, such as a terminal's
     control codes, become '?'."""
     for match in _OPERATION.finditer(operations[0] if operations else ""):
@@ -146,24 +150,28 @@ def _id_of(operations: Sequence[str]) -> str:
     return ""
 
 
-def read_positions(patterns: Sequence[str], inputs: Inputs, option: str, most: int = _MOST) -> list[Position]:
-    """Returns up to `most` positions from the files that match the patterns: all of a file with a FEN or EPD on each
-    line, and every fourth of the first ones of data files. Raises DataError, and ConfigError that names `option` if
-    there are none."""
+def read_positions(
+    patterns: Sequence[str], inputs: Inputs, option: str, max_positions: int = _MAX_POSITIONS
+) -> list[Position]:
+    """Returns up to `max_positions` positions from the files that match the patterns: all of a file with a FEN or EPD
+    on each line, and every fourth of the first ones of data files. Raises DataError, and ConfigError that names
+    `option` if there are none."""
     try:
         files = find_files(patterns, option)
     except ValueError as error:
         raise ConfigError(str(error)) from None
-    lists = [file for file in files if file.suffix in _LISTS]
-    data = [file for file in files if file.suffix not in _LISTS]
+    lists = [file for file in files if file.suffix in _LIST_SUFFIXES]
+    data = [file for file in files if file.suffix not in _LIST_SUFFIXES]
     listed = (named.position for file in lists for named in read_listed_positions(file, inputs))
-    positions = list(itertools.islice(itertools.chain(listed, _of_data(data, inputs, option)), most))
+    positions = list(
+        itertools.islice(itertools.chain(listed, _read_data_positions(data, inputs, option)), max_positions)
+    )
     if not positions:
         raise ConfigError(f"{option}: no position in {', '.join(patterns)}")
     return positions
 
 
-def _of_data(files: Sequence[Path], inputs: Inputs, option: str) -> Iterator[Position]:
+def _read_data_positions(files: Sequence[Path], inputs: Inputs, option: str) -> Iterator[Position]:
     """Yields every fourth position of each batch of the data files, in their order, as neighbours in a file are often
     of one game."""
     if not files:
@@ -172,17 +180,17 @@ def _of_data(files: Sequence[Path], inputs: Inputs, option: str) -> Iterator[Pos
     config = data_config(batch_size=_BATCH, chess=chess)
     try:
         for batch, order in read_in_file_order(Data(config, identify(files))):
-            yield from itertools.islice(positions_of(batch, len(order)), 0, None, _APART)
+            yield from itertools.islice(unpack_positions(batch, len(order)), 0, None, _STRIDE)
     except OSError as error:
         raise ConfigError(f"{option}: {error.filename}: {error.strerror}") from None
 
 
-def _bags(bags: Sequence[npt.NDArray[Any]]) -> Bags:
+def _concatenate_bags(bags: Sequence[npt.NDArray[Any]]) -> Bags:
     offsets = np.cumsum([0, *map(len, bags)]).astype(np.uint32)
     return Bags(np.concatenate([np.empty(0, np.uint32), *bags]).astype(np.uint32), offsets)
 
 
-def positions_of(batch: SparseBatch, samples: int) -> Iterator[Position]:
+def unpack_positions(batch: SparseBatch, samples: int) -> Iterator[Position]:
     """Yields the inputs that networks see of the first `samples` samples, in the order of the batch."""
     view = batch.sparse[_FIELD]
     borders = view.offsets.tolist()

@@ -33,9 +33,9 @@ def write_verified(path: Path, data: bytes, network: FileNetwork, read: Callable
     """
 
     def check(written: Path) -> None:
-        again = _read_back(written, read)
-        check_equal_evaluations(network, again, "its file")
-        check_tensors(network.tensors, again.tensors)
+        read_back = _read_back(written, read)
+        check_equal_evaluations(network, read_back, "its file")
+        check_tensors(network.tensors, read_back.tensors)
 
     write_whole(path, data, check)
 
@@ -51,11 +51,12 @@ def check_equal_evaluations(before: Network, after: Network, what: str, more: Se
     """Checks that two networks evaluate to the same in every output bucket, for the probe positions and those in
     `more`. Raises ValueError. `what` names the second network's origin in the message."""
     positions = [*probe_positions(before.inputs), *more]
-    one, other = before.evaluate(positions), after.evaluate(positions)
-    differing = int(((one.values != other.values).any(axis=1) | (one.bucket != other.bucket)).sum())
-    if differing:
+    expected, result = before.evaluate(positions), after.evaluate(positions)
+    differs = (expected.values != result.values).any(axis=1) | (expected.bucket != result.bucket)
+    if differs.any():
         raise ValueError(
-            f"{differing} of {len(positions)} positions evaluate to something else with {what} than with the network"
+            f"{int(differs.sum())} of {len(positions)} positions evaluate to something else with {what} than with the "
+            "network"
         )
 
 
@@ -64,8 +65,8 @@ def _read_back(written: Path, read: Callable[[Path], FileNetwork]) -> FileNetwor
     try:
         return read(written)
     except DataError as error:
-        where = "" if error.offset is None else f", at offset {error.offset}"
-        raise ValueError(f"what is written can't be read back{where}: {error.reason}") from None
+        offset = "" if error.offset is None else f", at offset {error.offset}"
+        raise ValueError(f"what is written can't be read back{offset}: {error.reason}") from None
 
 
 def probe_positions(inputs: Inputs, count: int = _PROBES) -> list[Position]:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 _EXACT = 1 << 23  # float32 keeps integers up to here through a division by the scale and back
-_PART = 1 << 15  # numbers that are converted at a time
+_BLOCK_SIZE = 1 << 15  # numbers that are converted at a time
 
 
 Ints = npt.NDArray[np.int64]
@@ -53,37 +53,39 @@ def to_integers(name: str, floats: npt.NDArray[np.float32], rule: Rounding, clip
     """Rounds an array by its rule. With `clip`, an array that has limits is clamped to them first. Raises ValueError
     for any other value that does not fit. The message names the array, the number of such values, the most extreme one,
     and what would prevent it."""
-    parts = _parts(floats)
-    broken = sum(int(np.count_nonzero(~np.isfinite(part))) for _, part in parts)
-    if broken:
-        raise ValueError(f"{name}: {broken} of {floats.size} values are not finite")
+    blocks = _split_flat(floats)
+    num_infinite = sum(int(np.count_nonzero(~np.isfinite(block))) for _, block in blocks)
+    if num_infinite:
+        raise ValueError(f"{name}: {num_infinite} of {floats.size} values are not finite")
     low, high = rule.bounds
     integers = np.empty(floats.size, rule.kind)
-    outside, extreme, distance = 0, 0.0, 0.0
-    for place, part in parts:
-        scaled = part.astype(np.float64) * rule.scale
+    num_outside, extreme, distance = 0, 0.0, 0.0
+    for place, block in blocks:
+        scaled = block.astype(np.float64) * rule.scale
         if rule.clips and clip:
             np.clip(scaled, low, high, out=scaled)
-        scaled = rounded(scaled, rule.mode)
-        wrong = np.flatnonzero((scaled < low) | (scaled > high))
-        if not wrong.size:
+        scaled = round_values(scaled, rule.mode)
+        outside = np.flatnonzero((scaled < low) | (scaled > high))
+        if not outside.size:
             integers[place] = scaled
             continue
-        outside += wrong.size
-        worst = wrong[np.argmax(np.abs(scaled[wrong]))]
+        num_outside += outside.size
+        worst = outside[np.argmax(np.abs(scaled[outside]))]
         if abs(scaled[worst]) > distance:
-            extreme, distance = float(part[worst]), abs(scaled[worst])
-    if outside:
-        clamping = "model.clip_weights = true clamps them" if rule.clips else ""
-        remedy = f"; {rule.remedy or clamping}" if rule.remedy or clamping else ""
+            extreme, distance = float(block[worst]), abs(scaled[worst])
+    if num_outside:
+        advice = rule.remedy
+        if not advice and rule.clips:
+            advice = "model.clip_weights = true clamps them"
+        remedy = f"; {advice}" if advice else ""
         raise ValueError(
-            f"{name}: {outside} of {floats.size} values do not fit {np.dtype(rule.kind)} (times {rule.scale:g}); "
+            f"{name}: {num_outside} of {floats.size} values do not fit {np.dtype(rule.kind)} (times {rule.scale:g}); "
             f"the most extreme is {extreme:.6g}, allowed is {low / rule.scale:.6g} to {high / rule.scale:.6g}{remedy}"
         )
     return integers.reshape(floats.shape)
 
 
-def rounded(values: npt.NDArray[np.float64], mode: RoundingMode) -> npt.NDArray[np.float64]:
+def round_values(values: npt.NDArray[np.float64], mode: RoundingMode) -> npt.NDArray[np.float64]:
     """Rounds values to whole numbers, which stay float64. `mode` decides about values halfway between two."""
     if mode == "half to even":
         return np.rint(values)
@@ -96,25 +98,25 @@ def rounded(values: npt.NDArray[np.float64], mode: RoundingMode) -> npt.NDArray[
 def to_floats(name: str, integers: npt.NDArray[Any], rule: Rounding) -> npt.NDArray[np.float32]:
     """Converts integers to floats from which `to_integers` makes the same integers again. Raises ValueError for
     integers that are too large for float32 to hold exactly."""
-    parts = _parts(integers)
-    large = sum(int(np.count_nonzero((part > _EXACT) | (part < -_EXACT))) for _, part in parts)
-    if large:
+    blocks = _split_flat(integers)
+    num_large = sum(int(np.count_nonzero((block > _EXACT) | (block < -_EXACT))) for _, block in blocks)
+    if num_large:
         extreme = int(integers.flat[int(np.argmax(np.abs(integers.astype(np.int64))))])
         raise ValueError(
-            f"{name}: {large} of {integers.size} values are too large for float32 to hold exactly; the most extreme is "
-            f"{extreme}, allowed is up to {_EXACT}"
+            f"{name}: {num_large} of {integers.size} values are too large for float32 to hold exactly; the most "
+            f"extreme is {extreme}, allowed is up to {_EXACT}"
         )
     floats = np.empty(integers.size, np.float32)
-    for place, part in parts:
-        floats[place] = part / rule.scale
+    for place, block in blocks:
+        floats[place] = block / rule.scale
     return floats.reshape(integers.shape)
 
 
-def _parts(values: npt.NDArray[Any]) -> list[tuple[slice, npt.NDArray[Any]]]:
-    """Cuts an array, flattened, into parts that are small enough for temporary doubles of their size to stay in the
-    cache. Returns the slice and the values of each part."""
+def _split_flat(values: npt.NDArray[Any]) -> list[tuple[slice, npt.NDArray[Any]]]:
+    """Splits an array, flattened, into blocks that are small enough for temporary doubles of their size to stay in the
+    cache. Returns the slice and the values of each block."""
     flat = values.reshape(-1)
-    places = [slice(start, start + _PART) for start in range(0, flat.size, _PART)]
+    places = [slice(start, start + _BLOCK_SIZE) for start in range(0, flat.size, _BLOCK_SIZE)]
     return [(place, flat[place]) for place in places]
 
 

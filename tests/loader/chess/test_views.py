@@ -138,7 +138,7 @@ def test_of_a_large_file_the_beginning_is_looked_at(
     name: str, files: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     size = files[name].stat().st_size
-    monkeypatch.setattr("loader.chess.description._MOST_BYTES", size // 2)
+    monkeypatch.setattr("loader.chess.description._MAX_NBYTES", size // 2)
     opened: list[int] = []
 
     def opening(settings: DataConfig, given: Sequence[DataFile]) -> list[Reader]:

@@ -150,11 +150,11 @@ def test_work_whose_result_has_its_name_already_is_gone_on_with(folder: Path) ->
 def test_a_file_that_is_no_index_keeps_the_name_of_one(content: bytes, folder: Path) -> None:
     index = folder / ".games.viri.borders"
     index.write_bytes(content)
-    game_index._write(index, {"version": 1}, [0, 5])
+    game_index._write_index(index, {"version": 1}, [0, 5])
     assert index.read_bytes() == content
     index.unlink()
     described = {"version": 1, "format": "viriformat", "size": 9, "modified": 3, "ends": [1, 2]}
-    game_index._write(index, described, [0, 5])
-    assert game_index._read(index, described) == [0, 5]
-    game_index._write(index, {**described, "modified": 4}, [0, 7])
-    assert game_index._read(index, {**described, "modified": 4}) == [0, 7]
+    game_index._write_index(index, described, [0, 5])
+    assert game_index._read_index(index, described) == [0, 5]
+    game_index._write_index(index, {**described, "modified": 4}, [0, 7])
+    assert game_index._read_index(index, {**described, "modified": 4}) == [0, 7]

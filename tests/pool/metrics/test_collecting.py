@@ -147,7 +147,7 @@ def test_arrays_are_put_together_in_the_order_of_the_batches_whoever_computed_th
         for batch, worker in ((1, 0), (0, 0), (2, 1)):
             arrays = {name: array * (batch + validation) for name, array in GOOD.items()}
             assert collect_arrays((0.0, arrays), found.arrays(memory[worker, batch % 2])) == ""
-            collected.collect_arrays(CollectArrays(batch, worker))
+            collected.collect(CollectArrays(batch, worker))
         factors = range(validation, validation + 3)
         whole = {name: np.concatenate([array * factor for factor in factors]) for name, array in GOOD.items()}
         (number,) = collected.compute_metrics()

@@ -16,7 +16,7 @@ class ResumableFile:
         self._work = work
         self._parts: list[memoryview] = []
         self._written = 0
-        self._at = 0
+        self._read_offset = 0
 
     @property
     def size(self) -> int:
@@ -24,17 +24,17 @@ class ResumableFile:
 
     def seek(self, offset: int) -> None:
         """Sets the offset at which `fill` reads."""
-        self._at = offset
+        self._read_offset = offset
 
-    def fill(self, rest: memoryview) -> None:
-        """Reads bytes until `rest` is full, and moves the offset of reading behind them."""
-        self._work.read(self._at, rest)
-        self._at += len(rest)
+    def fill(self, buffer: memoryview) -> None:
+        """Reads bytes until `buffer` is full, and moves the offset of reading behind them."""
+        self._work.read(self._read_offset, buffer)
+        self._read_offset += len(buffer)
 
-    def write(self, rest: memoryview) -> None:
+    def write(self, data: memoryview) -> None:
         """Appends bytes. The caller must not change them until `commit`."""
-        self._parts.append(rest)
-        self._written += len(rest)
+        self._parts.append(data)
+        self._written += len(data)
 
     def commit(self, state: Mapping[str, Any]) -> None:
         """Commits all bytes that were written since the last commit, together with the command's state after them.

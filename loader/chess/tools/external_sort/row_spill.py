@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,14 @@ from loader.chess.tools.external_sort.unnamed_file import UnnamedFile
 
 BUCKETS = 256
 Rows = npt.NDArray[np.uint64]  # [rows, words]
+
+
+class _Segment(NamedTuple):
+    """Rows of one bucket in one batch of the file."""
+
+    offset: int  # of the batch in the file
+    begin: int  # number of the first row in the batch
+    end: int
 
 
 class RowSpill:
@@ -39,35 +47,36 @@ class RowSpill:
         """Returns the number of rows in a bucket."""
         return sum(end - begin for _, begin, end in self._segments(bucket))
 
-    def parts(self, bucket: int, most: int) -> Iterator[Rows]:
-        """Yields the rows of a bucket, `most` rows at once."""
-        waiting: list[tuple[int, int, int]] = []
-        held = 0
+    def read_batches(self, bucket: int, max_rows: int) -> Iterator[Rows]:
+        """Yields the rows of a bucket, `max_rows` rows at once."""
+        segments: list[_Segment] = []
+        num_rows = 0
         for offset, begin, end in self._segments(bucket):
             while begin < end:
-                taken = min(end - begin, most - held)
-                waiting.append((offset, begin, begin + taken))
-                begin, held = begin + taken, held + taken
-                if held == most:
-                    yield self._read(waiting, held)
-                    waiting, held = [], 0
-        if held:
-            yield self._read(waiting, held)
+                count = min(end - begin, max_rows - num_rows)
+                segments.append(_Segment(offset, begin, begin + count))
+                begin += count
+                num_rows += count
+                if num_rows == max_rows:
+                    yield self._read(segments, num_rows)
+                    segments, num_rows = [], 0
+        if num_rows:
+            yield self._read(segments, num_rows)
 
-    def _segments(self, bucket: int) -> Iterator[tuple[int, int, int]]:
-        """Yields the parts of a bucket: for each batch that has rows of the bucket the batch's offset in the file, and
-        the first and last + 1 of these rows."""
+    def _segments(self, bucket: int) -> Iterator[_Segment]:
+        """Yields the segments of a bucket, one for each batch that has rows of the bucket."""
         for offset, ends in self._batches:
             begin, end = int(ends[bucket - 1]) if bucket else 0, int(ends[bucket])
             if begin < end:
-                yield offset, begin, end
+                yield _Segment(offset, begin, end)
 
-    def _read(self, segments: list[tuple[int, int, int]], count: int) -> Rows:
+    def _read(self, segments: list[_Segment], count: int) -> Rows:
         """Reads `count` rows of these segments from disk."""
         rows = np.empty((count, self._words), np.uint64)
-        at, size = 0, 8 * self._words
+        num_read, row_nbytes = 0, 8 * self._words
         for offset, begin, end in segments:
-            self._file.seek(offset + begin * size)
-            self._file.fill(rows[at : at + end - begin].reshape(-1).view(np.uint8).data)
-            at += end - begin
+            self._file.seek(offset + begin * row_nbytes)
+            segment_rows = rows[num_read : num_read + end - begin]
+            self._file.fill(segment_rows.reshape(-1).view(np.uint8).data)
+            num_read += end - begin
         return rows

@@ -61,15 +61,15 @@ class Spill:
     def write_table(self) -> int:
         """Appends a table that says where the buckets of the last batch begin. Returns the table's offset in the file,
         for `read_table`."""
-        place = self._file.size
+        offset = self._file.size
         self._file.write(self._begin[-1].view(np.uint8).data)
-        return place
+        return offset
 
-    def read_table(self, place: int) -> None:
-        """Adds a batch that an earlier process has written. `place` is the offset of its table, as `write_table`
+    def read_table(self, offset: int) -> None:
+        """Adds a batch that an earlier process has written. `offset` is that of its table in the file, as `write_table`
         returned it."""
         begin = np.empty(BUCKETS + 1, np.uint64)
-        self._file.seek(place)
+        self._file.seek(offset)
         self._file.fill(begin.view(np.uint8).data)
         self._begin.append(begin)
 
@@ -77,17 +77,19 @@ class Spill:
         """Returns the bytes of a bucket's drawn units."""
         return sum(size for _, size in self._segments(bucket))
 
-    def parts(self, bucket: int, held: int) -> Iterator[Bytes]:
-        """Yields the drawn units of a bucket in the order of the input, up to `held` bytes at once, and at least one
-        batch's part of the bucket."""
-        together: list[tuple[int, int]] = []
-        for segment in self._segments(bucket):
-            if together and sum(size for _, size in together) + segment[1] > held:
-                yield self._read(together)
-                together = []
-            together.append(segment)
-        if together:
-            yield self._read(together)
+    def read_batches(self, bucket: int, max_nbytes: int) -> Iterator[Bytes]:
+        """Yields the drawn units of a bucket in the order of the input, up to `max_nbytes` bytes at once, and at least
+        one batch's part of the bucket."""
+        segments: list[tuple[int, int]] = []
+        num_bytes = 0
+        for offset, size in self._segments(bucket):
+            if segments and num_bytes + size > max_nbytes:
+                yield self._read(segments)
+                segments, num_bytes = [], 0
+            segments.append((offset, size))
+            num_bytes += size
+        if segments:
+            yield self._read(segments)
 
     def read(self, bucket: int) -> Bytes:
         """Returns all drawn units of a bucket."""
@@ -96,16 +98,17 @@ class Spill:
     def _segments(self, bucket: int) -> Iterator[tuple[int, int]]:
         """Yields offset in the file and size in bytes of each batch's part of a bucket."""
         for begin in self._begin:
-            if size := int(begin[bucket + 1] - begin[bucket]):
+            size = int(begin[bucket + 1] - begin[bucket])
+            if size:
                 yield int(begin[bucket]), size
 
     def _read(self, segments: Sequence[tuple[int, int]]) -> Bytes:
         drawn = np.empty(sum(size for _, size in segments), np.uint8)
-        filled = 0
+        num_read = 0
         for offset, size in segments:
             self._file.seek(offset)
-            self._file.fill(drawn[filled : filled + size].data)
-            filled += size
+            self._file.fill(drawn[num_read : num_read + size].data)
+            num_read += size
         return drawn
 
 

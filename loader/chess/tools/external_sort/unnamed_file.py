@@ -29,16 +29,18 @@ class UnnamedFile:
         """Sets the offset at which `fill` reads."""
         self._file.seek(offset)
 
-    def fill(self, rest: memoryview) -> None:
-        """Reads bytes until `rest` is full, and moves the offset of reading behind them."""
-        while rest:
-            rest = rest[self._file.readinto(rest) or 0 :]
+    def fill(self, buffer: memoryview) -> None:
+        """Reads bytes until `buffer` is full, and moves the offset of reading behind them."""
+        while buffer:
+            num_read = self._file.readinto(buffer) or 0
+            buffer = buffer[num_read:]
 
-    def write(self, rest: memoryview) -> None:
+    def write(self, data: memoryview) -> None:
         """Appends bytes."""
         try:
-            while rest:
-                written = self._file.write(rest) or 0
-                rest, self.size = rest[written:], self.size + written
+            while data:
+                written = self._file.write(data) or 0
+                data = data[written:]
+                self.size += written
         except OSError as error:
             raise OSError(error.errno, error.strerror, str(self._folder)) from None

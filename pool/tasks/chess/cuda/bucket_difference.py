@@ -20,7 +20,7 @@ from pool.nn.sparse_linear import SparseLinear
 from pool.tasks.chess.cuda.stack_spec import pack_borders
 
 _FILE = Path(__file__).with_suffix(".cu")
-MOST_BUCKETS = 64
+MAX_BUCKETS = 64
 WriteGradient = Callable[[Tensor], Tensor | None]
 
 
@@ -29,8 +29,8 @@ def supports(layer: SparseLinear, sparse: SparseInput) -> bool:
     float32, without bias and without values of features."""
     if torch._C._are_functorch_transforms_active() or layer.bias is not None or sparse.values is not None:
         return False
-    fits = layer.weight.dtype == torch.float32 and layer.out_features <= MOST_BUCKETS
-    return fits and layer.gradient_sink is None and backend_for(layer.weight) == "cuda"
+    has_fitting_weight = layer.weight.dtype == torch.float32 and layer.out_features <= MAX_BUCKETS
+    return has_fitting_weight and layer.gradient_sink is None and backend_for(layer.weight) == "cuda"
 
 
 def layer_bucket_difference(layer: SparseLinear, sparse: SparseInput, borders: Sequence[int]) -> Tensor:

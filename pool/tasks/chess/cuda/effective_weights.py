@@ -37,36 +37,38 @@ class ParameterTransform:
 def apply_transform(
     transform: ParameterTransform, parameters: Sequence[Tensor], shared: Sequence[Tensor]
 ) -> list[Tensor]:
-    """Returns the parameters with `shared` added to the first of them, then rounded and multiplied as `transform`
-    says. A parameter that does not change is returned as the same tensor."""
-    do = _changed(transform, len(parameters), len(shared))
-    out = list(parameters)
-    if do.which:
-        added = [shared[i] if i < len(shared) else None for i in do.which]
-        changed = compute_effective_weights([out[i] for i in do.which], added, do.scales, do.modes, do.factors)
-        for i, tensor in zip(do.which, changed, strict=True):
-            out[i] = tensor
-    return out
+    """Computes the parameters as forward uses them: adds `shared` to the first of them, then rounds and multiplies all
+    by `transform`. Returns a parameter that does not change as the same tensor."""
+    plan = _plan_changes(transform, len(parameters), len(shared))
+    effective = list(parameters)
+    if not plan.indices:
+        return effective
+    weights = [parameters[i] for i in plan.indices]
+    added = [shared[i] if i < len(shared) else None for i in plan.indices]
+    changed = compute_effective_weights(weights, added, plan.scales, plan.modes, plan.factors)
+    for i, weight in zip(plan.indices, changed, strict=True):
+        effective[i] = weight
+    return effective
 
 
-class _Changed(NamedTuple):
+class _ChangePlan(NamedTuple):
     """The indices of the parameters that change, and how each changes."""
 
-    which: Sequence[int]
+    indices: Sequence[int]
     scales: Sequence[float]
     modes: Sequence[int]
     factors: Sequence[float]
 
 
 @cache
-def _changed(transform: ParameterTransform, count: int, shared: int) -> _Changed:
-    """Selects the parameters that change, and collects the numbers of their changes. `shared` is how many of the first
+def _plan_changes(transform: ParameterTransform, count: int, num_shared: int) -> _ChangePlan:
+    """Selects the parameters that change, and collects the numbers of their changes. The first `num_shared` parameters
     have a shared part."""
     rules = transform.rules or ((1.0, 0),) * count
     factors = [transform.factor, *[1.0] * (count - 1)]
-    which = [i for i in range(count) if rules[i][1] or factors[i] != 1 or i < shared]
-    scales, modes = [rules[i][0] for i in which], [rules[i][1] for i in which]
-    return _Changed(which, scales, modes, [factors[i] for i in which])
+    indices = [i for i in range(count) if rules[i][1] or factors[i] != 1 or i < num_shared]
+    scales, modes = [rules[i][0] for i in indices], [rules[i][1] for i in indices]
+    return _ChangePlan(indices, scales, modes, [factors[i] for i in indices])
 
 
 def compute_effective_weights(
@@ -111,15 +113,17 @@ def effective_rows(
     """Returns the table in `dtype` with its touched rows rounded, and the rounded bias. The other rows of a new table
     are not filled. Row f is rounded after row added[f] (int64) has been added to it. Where added[f] is below 0 nothing
     is added, and where it is f the row becomes all zeros."""
-    as_it_is = rule is None and dtype == weight.dtype
-    if as_it_is and (bias is None or bias_rule is None):
+    keeps_table = rule is None and dtype == weight.dtype
+    if keeps_table and (bias is None or bias_rule is None):
         return weight, bias
-    which = touched[:0] if as_it_is else touched
-    table, rounded = rounded_rows(weight, bias, which, added, *_numbers(rule), *_numbers(bias_rule), dtype)
-    return weight if as_it_is else table, None if bias is None else rounded
+    rows = touched[:0] if keeps_table else touched
+    table, rounded_bias = round_rows(
+        weight, bias, rows, added, *_scale_and_mode(rule), *_scale_and_mode(bias_rule), dtype
+    )
+    return weight if keeps_table else table, None if bias is None else rounded_bias
 
 
-def rounded_rows(
+def round_rows(
     weight: Tensor,
     bias: Tensor | None,
     touched: Tensor,
@@ -127,7 +131,7 @@ def rounded_rows(
     scale: float,
     mode: int,
     bias_scale: float,
-    bias_way: int,
+    bias_mode: int,
     dtype: torch.dtype,
 ) -> tuple[Tensor, Tensor]:
     """Runs the kernel that rounds the touched rows and the bias. Returns memory of the table's shape and of `dtype`, in
@@ -140,15 +144,15 @@ def rounded_rows(
         Source.of(_ROWS, BFLOAT16=int(dtype == torch.bfloat16), WIDTH=1, INDEX=INDEX[touched.dtype]),
         "rounded_rows",
         Extent(len(touched) + (bias is not None), columns),
-        weight, touched, added, bias, out, bias_out, _rule(scale, mode), _rule(bias_scale, bias_way),
+        weight, touched, added, bias, out, bias_out, _pack_rounding(scale, mode), _pack_rounding(bias_scale, bias_mode),
         len(touched), columns,
     )  # fmt: skip
     return out, bias_out
 
 
-def _numbers(rule: RowRounding) -> tuple[float, int]:
+def _scale_and_mode(rule: RowRounding) -> tuple[float, int]:
     return (1.0, 0) if rule is None else (rule[0], ROUNDING_MODES.index(rule[1]))
 
 
-def _rule(scale: float, mode: int) -> bytes:
+def _pack_rounding(scale: float, mode: int) -> bytes:
     return structure(scale=(Float, [scale]), way=(UInt32, [mode]))

@@ -33,7 +33,7 @@ class Activation(IntEnum):
 
 
 class Cut(NamedTuple):
-    """Describes how pairwise products are cut down to the steps of integers. The gradient passes unchanged."""
+    """The rounding down of pairwise products to the steps of integers. The gradient passes unchanged."""
 
     factor: float = 1.0  # products are multiplied by this before they are cut
     one: float = 0.0  # products are cut down to multiples of 1 / one; 0: not at all
@@ -72,35 +72,36 @@ def first_stage(
 ) -> tuple[Tensor, Tensor]:
     """Computes the sums of bias and `table`'s rows [rows, columns], clipped to 0 .. highest, and their activation.
     Returns the activation and the clipped sums, both in the dtype of the bias. Bags are as in `sum_lists`."""
-    samples, columns, width = _shape(table, offsets, activation)
-    kept, out = bias.new_empty(2 * samples, columns), bias.new_empty(samples, 2 * width)
+    samples, columns = (offsets.shape[0] - 1) // 2, table.shape[1]
+    width = _activations_per_side(columns, activation)
+    clipped, out = bias.new_empty(2 * samples, columns), bias.new_empty(samples, 2 * width)
     constants = {"ACTIVATION": activation, "CUT": int(cut.one > 0)}
     source, wide = sums_source(_FORWARD, table, numbers.dtype, None, width, out, bias, **constants)
     extent = Extent(2 * samples, width // wide)
     run(
         table.device, source, "first_stage", extent,
-        table, numbers, offsets, bias, kept, out, float(highest), samples, columns, cut.factor, cut.one,
+        table, numbers, offsets, bias, clipped, out, float(highest), samples, columns, cut.factor, cut.one,
     )  # fmt: skip
-    return out, kept
+    return out, clipped
 
 
 def first_stage_backward(
-    gradient: Tensor, kept: Tensor, highest: float, activation: int, cut: Cut
+    gradient: Tensor, clipped: Tensor, highest: float, activation: int, cut: Cut
 ) -> tuple[Tensor, Tensor]:
     """Computes the gradient of the sums [2 * samples, columns], and the sum of its rows [columns] in float32, which is
-    the gradient of the bias. `kept` are the clipped sums of the forward pass."""
-    bags, columns = kept.shape
-    width = columns // 2 if activation == Activation.PAIRWISE else columns
-    sums = torch.empty_like(kept)
+    the gradient of the bias. `clipped` are the clipped sums of the forward pass."""
+    bags, columns = clipped.shape
+    width = _activations_per_side(columns, activation)
+    sums = torch.empty_like(clipped)
     parts = -(-bags // ROWS)
-    partial = kept.new_empty(parts, columns, dtype=torch.float32)
-    wide = width_of(width, kept, sums, gradient)
-    constants = {"BFLOAT16": int(kept.dtype == torch.bfloat16), "ACTIVATION": activation, "CUT": int(cut.one > 0)}
+    partial = clipped.new_empty(parts, columns, dtype=torch.float32)
+    wide = width_of(width, clipped, sums, gradient)
+    constants = {"BFLOAT16": int(clipped.dtype == torch.bfloat16), "ACTIVATION": activation, "CUT": int(cut.one > 0)}
     source = Source.of(_BACKWARD, WIDTH=wide, **constants)
     extent = Extent(parts, width // wide)
     run(
-        kept.device, source, "first_stage_backward", extent,
-        gradient, kept, sums, partial, float(highest), bags // 2, columns, cut.factor,
+        clipped.device, source, "first_stage_backward", extent,
+        gradient, clipped, sums, partial, float(highest), bags // 2, columns, cut.factor,
     )  # fmt: skip
     return sums, column_sums(partial)
 
@@ -111,7 +112,7 @@ WriteGradient = Callable[[Tensor], Tensor | None]
 def fused_first_stage(
     weight: Tensor,
     bias: Tensor,
-    in_effect: tuple[Tensor, Tensor],
+    effective: tuple[Tensor, Tensor],
     numbers: Tensor,
     offsets: Tensor,
     write: WriteGradient,
@@ -119,10 +120,10 @@ def fused_first_stage(
     activation: Activation,
     cut: Cut = NOT_CUT,
 ) -> Tensor:
-    """Computes `first_stage` of the table and bias in `in_effect`, with a derivative as if they were `weight` and
+    """Computes `first_stage` of the table and bias in `effective`, with a derivative as if they were `weight` and
     `bias`. `write` gets the gradient of the sums. It returns the gradient of the table for autograd, or None if it has
     stored that elsewhere."""
-    out: Tensor = _FirstStage.apply(weight, bias, in_effect, numbers, offsets, write, highest, activation, cut)  # type: ignore[no-untyped-call]
+    out: Tensor = _FirstStage.apply(weight, bias, effective, numbers, offsets, write, highest, activation, cut)  # type: ignore[no-untyped-call]
     return out
 
 
@@ -134,7 +135,7 @@ class _FirstStage(torch.autograd.Function):
         ctx: Any,
         weight: Tensor,  # noqa: ARG004
         bias: Tensor,  # noqa: ARG004
-        in_effect: tuple[Tensor, Tensor],
+        effective: tuple[Tensor, Tensor],
         numbers: Tensor,
         offsets: Tensor,
         write: WriteGradient,
@@ -142,22 +143,21 @@ class _FirstStage(torch.autograd.Function):
         activation: Activation,
         cut: Cut,
     ) -> Tensor:
-        table, start = (tensor.detach().contiguous() for tensor in in_effect)
-        out, kept = first_stage(table, start, numbers, offsets, highest, int(activation), cut)
-        ctx.save_for_backward(kept)
+        table, start = (tensor.detach().contiguous() for tensor in effective)
+        out, clipped = first_stage(table, start, numbers, offsets, highest, int(activation), cut)
+        ctx.save_for_backward(clipped)
         ctx.write, ctx.highest, ctx.activation, ctx.cut = write, highest, activation, cut
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        (kept,) = ctx.saved_tensors
-        sums, bias = first_stage_backward(gradient.contiguous(), kept, ctx.highest, int(ctx.activation), ctx.cut)
+        (clipped,) = ctx.saved_tensors
+        sums, bias = first_stage_backward(gradient.contiguous(), clipped, ctx.highest, int(ctx.activation), ctx.cut)
         weight = ctx.write(sums) if ctx.needs_input_grad[0] else None
-        return weight, bias.to(kept.dtype) if ctx.needs_input_grad[1] else None, *[None] * 7
+        return weight, bias.to(clipped.dtype) if ctx.needs_input_grad[1] else None, *[None] * 7
 
 
-def _shape(table: Tensor, offsets: Tensor, activation: int) -> tuple[int, int, int]:
-    """Returns the samples, the columns of the table, and the activations of one perspective."""
-    columns = table.shape[1]
-    return (offsets.shape[0] - 1) // 2, columns, columns // 2 if activation == Activation.PAIRWISE else columns
+def _activations_per_side(columns: int, activation: int) -> int:
+    """Returns the number of activations of one perspective, given the number of the table's columns."""
+    return columns // 2 if activation == Activation.PAIRWISE else columns

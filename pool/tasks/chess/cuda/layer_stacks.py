@@ -25,7 +25,7 @@ from pool.tasks.chess.cuda.effective_weights import ParameterTransform, apply_tr
 from pool.tasks.chess.cuda.stack_spec import CudaStackSpec, pack_borders
 
 _LINEAR, _STACKS = (Path(__file__).with_name(name) for name in ("stacked_linear.cu", "layer_stacks.cu"))
-MOST_BUCKETS = 64
+MAX_BUCKETS = 64
 SLICE = 128  # number of a row's inputs that one thread multiplies and adds up
 TILE = 8  # outputs that one thread computes; as in stacks.cuh
 SAMPLES = 64  # samples in a piece of the backward pass; as in stacked_linear.cu
@@ -54,8 +54,9 @@ def layer_stacks(
     shared: added to weight and bias of the first layer in every bucket. changes: applied to the parameters after that.
     Gradients are those of the changed parameters.
     """
-    every = (*parameters, *(shared or ()))
-    out: Tensor = _LayerStacks.apply(spec, changes or _NO_TRANSFORM, x, extra, tuple(borders), len(parameters), *every)  # type: ignore[no-untyped-call]
+    all_parameters = (*parameters, *(shared or ()))
+    transform = changes or _NO_TRANSFORM
+    out: Tensor = _LayerStacks.apply(spec, transform, x, extra, tuple(borders), len(parameters), *all_parameters)  # type: ignore[no-untyped-call]
     return out
 
 
@@ -64,60 +65,61 @@ def stacks_forward(
 ) -> tuple[Tensor, Tensor]:
     """Computes the forward pass of `layer_stacks`, for contiguous tensors. Returns the outputs [samples], and the
     hidden layers' outputs, one row for each sample."""
-    (samples, inputs), from_ = x.shape, pack_borders(borders)
+    samples, inputs = x.shape
+    packed_borders = pack_borders(borders)
     wide, parts = spec.outputs[0], -(-inputs // SLICE)
     products = x.new_empty(parts, wide, samples)
-    out, kept = x.new_empty(samples), x.new_empty(samples, spec.row)
+    out, hidden = x.new_empty(samples), x.new_empty(samples, spec.row)
     run(
         x.device,
         _products(spec, len(borders) - 1, width_of(inputs, x, parameters[0])),
         "stacked_products",
         Extent(samples * parts * -(-wide // TILE), 1),
-        x, parameters[0], from_, products, samples, inputs, wide, SLICE,
+        x, parameters[0], packed_borders, products, samples, inputs, wide, SLICE,
     )  # fmt: skip
     run(
         x.device, _stacks(spec, len(borders) - 1), "stacks_forward", Extent(samples, 1),
-        products, extra, _addresses(parameters), spec.structure, from_, kept, out, samples, parts,
+        products, extra, _addresses(parameters), spec.structure, packed_borders, hidden, out, samples, parts,
     )  # fmt: skip
-    return out, kept
+    return out, hidden
 
 
 def stacks_backward(
     spec: CudaStackSpec,
     gradient: Tensor,
     x: Tensor,
-    kept: Tensor,
+    hidden: Tensor,
     parameters: Sequence[Tensor],
     borders: Sequence[int],
     factor: float,
 ) -> list[Tensor]:
     """Computes the gradients of x and of the parameters, in this order. That of the first weight is multiplied by
-    `factor`. `kept` are the hidden layers' outputs of the forward pass."""
+    `factor`. `hidden` are the hidden layers' outputs of the forward pass."""
     samples, inputs = x.shape
-    buckets, from_, wide = len(borders) - 1, pack_borders(borders), spec.outputs[0]
+    buckets, packed_borders, wide = len(borders) - 1, pack_borders(borders), spec.outputs[0]
     pieces = [0, *accumulate(-(-(end - begin) // SAMPLES) for begin, end in pairwise(borders))]
     cut, row = pack_borders(pieces), _row_of(spec, inputs)
-    of_x, gradients = torch.empty_like(x), [torch.empty_like(parameter) for parameter in parameters]
+    input_gradient, gradients = torch.empty_like(x), [torch.empty_like(parameter) for parameter in parameters]
     slopes, sums = x.new_empty(samples, spec.row + 4), x.new_empty(pieces[-1] * row.numbers)
     width = width_of(inputs, x, parameters[0])
     source, groups = _products(spec, buckets, width), inputs // width
     run(
         x.device, _stacks(spec, buckets), "stacks_backward", Extent(samples, 1),
-        gradient, _addresses(parameters), spec.structure, from_, kept, slopes, samples,
+        gradient, _addresses(parameters), spec.structure, packed_borders, hidden, slopes, samples,
     )  # fmt: skip
     run(
         x.device, source, "stacked_inputs", Extent(samples, groups),
-        slopes, parameters[0], from_, of_x, samples, inputs, wide, spec.row + 4,
+        slopes, parameters[0], packed_borders, input_gradient, samples, inputs, wide, spec.row + 4,
     )  # fmt: skip
     run(
         x.device, source, "stacked_pieces", Extent(pieces[-1] * row.tiles, max(groups, row.widest)),
-        x, kept, slopes, spec.structure, from_, cut, row.columns, sums, inputs,
+        x, hidden, slopes, spec.structure, packed_borders, cut, row.columns, sums, inputs,
     )  # fmt: skip
     run(
         x.device, source, "stacked_sums", Extent(buckets * row.numbers, 1),
         sums, cut, row.columns, structure(at=(Pointer, gradients)), factor,
     )  # fmt: skip
-    return [of_x, *gradients]
+    return [input_gradient, *gradients]
 
 
 class _Row(NamedTuple):
@@ -141,13 +143,13 @@ def shared_gradients(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
     """Computes the gradients of the shared weight and bias: sums over the buckets of [buckets, outputs, inputs] and
     [buckets, outputs]."""
     buckets, outputs, inputs = weight.shape
-    of_weight, of_bias = weight.new_empty(outputs, inputs), bias.new_empty(outputs)
+    weight_sum, bias_sum = weight.new_empty(outputs, inputs), bias.new_empty(outputs)
     source = _products(_NO_LAYERS, buckets, 1)
     run(
         weight.device, source, "shared_sums", Extent(outputs * (inputs + 1), 1),
-        weight, bias, of_weight, of_bias, outputs * inputs, outputs,
+        weight, bias, weight_sum, bias_sum, outputs * inputs, outputs,
     )  # fmt: skip
-    return of_weight, of_bias
+    return weight_sum, bias_sum
 
 
 class _LayerStacks(torch.autograd.Function):
@@ -163,24 +165,26 @@ class _LayerStacks(torch.autograd.Function):
         extra: Tensor | None,
         borders: tuple[int, ...],
         count: int,
-        *every: Tensor,
+        *all_parameters: Tensor,
     ) -> Tensor:
         x, extra = x.contiguous(), None if extra is None else extra.contiguous()
-        parameters = apply_transform(changes, [each.contiguous() for each in every[:count]], every[count:])
-        out, kept = stacks_forward(spec, x, extra, parameters, borders)
-        ctx.save_for_backward(x, kept, *parameters)
-        ctx.spec, ctx.borders, ctx.factor, ctx.shares = spec, borders, changes.factor, len(every) > count
+        parameters = apply_transform(
+            changes, [each.contiguous() for each in all_parameters[:count]], all_parameters[count:]
+        )
+        out, hidden = stacks_forward(spec, x, extra, parameters, borders)
+        ctx.save_for_backward(x, hidden, *parameters)
+        ctx.spec, ctx.borders, ctx.factor, ctx.has_shared = spec, borders, changes.factor, len(all_parameters) > count
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        x, kept, *parameters = ctx.saved_tensors
+        x, hidden, *parameters = ctx.saved_tensors
         gradient = gradient.contiguous()
-        of_x, *gradients = stacks_backward(ctx.spec, gradient, x, kept, parameters, ctx.borders, ctx.factor)
-        shared = shared_gradients(gradients[0], gradients[1]) if ctx.shares else ()
+        input_gradient, *gradients = stacks_backward(ctx.spec, gradient, x, hidden, parameters, ctx.borders, ctx.factor)
+        shared = shared_gradients(gradients[0], gradients[1]) if ctx.has_shared else ()
         extra = gradient if ctx.needs_input_grad[3] else None
-        return None, None, of_x, extra, None, None, *chain(gradients, shared)
+        return None, None, input_gradient, extra, None, None, *chain(gradients, shared)
 
 
 def _addresses(parameters: Sequence[Tensor]) -> bytes:

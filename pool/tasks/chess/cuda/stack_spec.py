@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
-from itertools import accumulate, chain
+from itertools import accumulate
 
 from pool._native import structure
 from pool.kernels.cuda.launcher import Float, UInt32
 
-MOST_HIDDEN = 4
+MAX_HIDDEN = 4
 _HIDDEN_NBYTES = 20  # size of Hidden in stacks.cuh
-MOST_OUTPUTS = 64  # of a layer; wider ones are computed bucket by bucket by a library
+MAX_OUTPUTS = 64  # of a layer; wider ones are computed bucket by bucket by a library
 
 
 class LayerActivation(IntEnum):
@@ -59,10 +59,10 @@ class CudaStackSpec:
 
     def inputs(self, wide: int) -> list[int]:
         """Returns the number of inputs of each layer. `wide` are those of the first."""
-        behind = [layer.activations for layer in self.hidden]
-        if behind and self.all_activations:
-            behind[-1] = sum(behind)
-        return [wide, *behind]
+        activations = [layer.activations for layer in self.hidden]
+        if activations and self.all_activations:
+            activations[-1] = sum(activations)
+        return [wide, *activations]
 
     @property
     def row(self) -> int:
@@ -72,13 +72,15 @@ class CudaStackSpec:
     @property
     def supports(self) -> bool:
         """Whether the kernels can compute stacks of this form."""
-        return len(self.hidden) <= MOST_HIDDEN and max(self.outputs) <= MOST_OUTPUTS
+        return len(self.hidden) <= MAX_HIDDEN and max(self.outputs) <= MAX_OUTPUTS
 
     def columns(self, wide: int) -> list[int]:
         """Returns the offset of each parameter among the numbers of one stack (weight and bias of each layer in turn),
         and last their total."""
-        pairs = ((outputs * inputs, outputs) for outputs, inputs in zip(self.outputs, self.inputs(wide), strict=True))
-        return [0, *accumulate(chain.from_iterable(pairs))]
+        sizes = []
+        for outputs, inputs in zip(self.outputs, self.inputs(wide), strict=True):
+            sizes += [outputs * inputs, outputs]
+        return [0, *accumulate(sizes)]
 
     @cached_property
     def constants(self) -> dict[str, int]:
@@ -94,10 +96,10 @@ class CudaStackSpec:
             )
             for layer, begin in zip(self.hidden, self._begins, strict=False)
         ]
-        rest = structure(
+        tail = structure(
             highest=(Float, [self.highest]), numbers=(UInt32, [self.row, self.skip]), one=(Float, [self.one])
         )
-        return b"".join(layers or [bytes(_HIDDEN_NBYTES)]) + rest
+        return b"".join(layers or [bytes(_HIDDEN_NBYTES)]) + tail
 
     @cached_property
     def _begins(self) -> list[int]:

@@ -43,8 +43,7 @@ def win_rate_loss(
     """Returns the mean loss, a scalar. `output` [samples] is in units of the net. `score` and `result` are as in the
     batch. `share` is lambda, one number or one for each sample. `settings` are numbers in the order of the kernel's
     Loss. With `weighs` samples count by their weights."""
-    by = share, tuple(settings), weighs
-    out: Tensor = _WinRateLoss.apply(output, score, result, *by)  # type: ignore[no-untyped-call]
+    out: Tensor = _WinRateLoss.apply(output, score, result, share, tuple(settings), weighs)  # type: ignore[no-untyped-call]
     return out
 
 
@@ -58,10 +57,12 @@ def win_rate_forward(
     weights = torch.empty_like(output) if weighs else None
     parts, mean, total = output.new_empty(2, PARTS), output.new_empty(()), output.new_empty(())
     source = _source(score.dtype, result.dtype)
-    by = structure(settings=(Float, settings))
-    of_all, of_each = (0.0, share) if isinstance(share, Tensor) else (share, None)
-    each = output, score, result, of_each, of_all, by, losses, weights, slopes, samples
-    run(output.device, source, "win_rate_losses", Extent(samples, 1), *each)
+    packed_settings = structure(settings=(Float, settings))
+    common_share, sample_shares = (0.0, share) if isinstance(share, Tensor) else (share, None)
+    run(
+        output.device, source, "win_rate_losses", Extent(samples, 1),
+        output, score, result, sample_shares, common_share, packed_settings, losses, weights, slopes, samples,
+    )  # fmt: skip
     run(output.device, source, "win_rate_parts", Extent(2 * PARTS, 1), losses, weights, parts, samples)
     run(output.device, source, "win_rate_mean", Extent(1, 1), parts, mean, total, int(weighs), samples)
     return mean, slopes, total

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -68,7 +68,7 @@ class NetworkFile:
     def predict(self, batch: SparseBatch, samples: int) -> npt.NDArray[Any]:
         """Returns the evaluations [samples, 1] of a batch's first samples, in the order of the batch, in the network's
         own units, from the side to move's point of view."""
-        return self.network.compute_values(PositionBatch.of_batch(batch, samples), allowed_cores())[:, None]
+        return self.network.compute_values(PositionBatch.from_batch(batch, samples), allowed_cores())[:, None]
 
 
 def compare(
@@ -82,84 +82,98 @@ def compare(
     """Evaluates networks on the same data and computes their losses. `changes` apply to [data] and [loss]. These two
     sections are those of `config_file`, else of the first checkpoint among the networks, else the defaults of the first
     network's task. Raises PoolError or DataError."""
-    opened = [_opened(net, config_file, task) for net in nets]
-    base = _base(opened, changes, config_file)
+    evaluators = [_open_evaluator(net, config_file, task) for net in nets]
+    base = _choose_base_config(evaluators, changes, config_file)
     if not isinstance(base.loss, LossConfig):
         raise ConfigError(
             f"validate: is for networks of {', '.join(network_families())}, and the task here is {base.task}"
         )
     try:
         files = identify(find_files(patterns, "--data"))
-        evaluated = []
-        for net, evaluator in zip(nets, opened, strict=True):
-            evaluated.append(
-                _evaluated(str(net), evaluator, _data_of(evaluator, base), files, base.run.seed, on_progress)
-            )
+        evaluations = []
+        for net, evaluator in zip(nets, evaluators, strict=True):
+            data = _data_config_for(evaluator, base)
+            evaluations.append(_evaluate_files(str(net), evaluator, data, files, base.run.seed, on_progress))
     except ValueError as error:
         if hasattr(error, "offset") or isinstance(error, ConfigError):
             raise
         raise ConfigError(str(error)) from None
     share = lambda_at(base.loss, Progress(MAX_STEPS, MAX_STEPS)).base
-    first = evaluated[0]
+    first_values = evaluations[0].values
     rows = []
-    for net, (values, score, result) in zip(nets, evaluated, strict=True):
-        if len(values) != len(first[0]):
-            raise ConfigError(f"{net}: sees {len(values)} positions of the data, and {nets[0]} {len(first[0])}")
+    for net, evaluation in zip(nets, evaluations, strict=True):
+        values = evaluation.values
+        if len(values) != len(first_values):
+            raise ConfigError(f"{net}: sees {len(values)} positions of the data, and {nets[0]} {len(first_values)}")
         output = torch.from_numpy(values / base.loss.output_unit)
-        loss = mean_loss(
-            output, replace_mate_scores(torch.from_numpy(score), base.loss), torch.from_numpy(result), base.loss, share
-        )
-        difference = np.abs(values - first[0])
+        scores = replace_mate_scores(torch.from_numpy(evaluation.scores), base.loss)
+        loss = mean_loss(output, scores, torch.from_numpy(evaluation.results), base.loss, share)
+        difference = np.abs(values - first_values)
         rows.append(NetworkLoss(str(net), float(loss), float(difference.mean()), float(difference.max())))
-    return Comparison(len(first[0]), share, sorted(rows, key=lambda row: row.loss))
+    return Comparison(len(first_values), share, sorted(rows, key=lambda row: row.loss))
 
 
-def _opened(net: Path, config_file: Path | None, task: str | None) -> Predictor | NetworkFile:
+def _open_evaluator(net: Path, config_file: Path | None, task: str | None) -> Predictor | NetworkFile:
     """Opens a checkpoint's folder, or a network file."""
     if net.is_dir():
         return Predictor.open(net, task, "validate")
     return NetworkFile(read_file(net, config_file))
 
 
-def _base(opened: Sequence[Predictor | NetworkFile], changes: Sequence[Change], config_file: Path | None) -> Config:
+def _choose_base_config(
+    evaluators: Sequence[Predictor | NetworkFile], changes: Sequence[Change], config_file: Path | None
+) -> Config:
     """Returns the settings that all networks share in the comparison."""
-    if wrong := [change.key for change in changes if change.key.partition(".")[0] not in SECTIONS]:
-        raise ConfigError(f"--set {wrong[0]}: validate takes keys of {' and '.join(SECTIONS)} alone")
+    for change in changes:
+        section, _, _ = change.key.partition(".")
+        if section not in SECTIONS:
+            raise ConfigError(f"--set {change.key}: validate takes keys of {' and '.join(SECTIONS)} alone")
     if config_file is not None:
         return load_config(config_file, changes)
-    for each in opened:
-        if isinstance(each, Predictor):
-            return build_data_config(each.members[0], changes, "validate", SECTIONS)
-    first = opened[0]
+    for evaluator in evaluators:
+        if isinstance(evaluator, Predictor):
+            return build_data_config(evaluator.members[0], changes, "validate", SECTIONS)
+    first = evaluators[0]
     assert isinstance(first, NetworkFile)
     tree = first.network.settings()
     return apply_changes({key: tree[key] for key in ("task", *SECTIONS) if key in tree}, changes, "validate")
 
 
-def _data_of(evaluator: Predictor | NetworkFile, base: Config) -> DataConfig:
+def _data_config_for(evaluator: Predictor | NetworkFile, base: Config) -> DataConfig:
     """Returns the shared settings of the data with the inputs of one network."""
     if base.data.section != "chess":
         raise ConfigError(f"validate: data.source = {base.data.source} has no positions")
     if isinstance(evaluator, NetworkFile):
         inputs = evaluator.network.inputs
-        own = {"features": inputs.features, "king_buckets": inputs.king_buckets, "output_buckets": "single"}
+        input_settings = {
+            "features": inputs.features,
+            "king_buckets": inputs.king_buckets,
+            "output_buckets": "single",
+        }
     else:
         settings = build_data_config(evaluator.members[0], (), "validate").data.settings
-        own = {key: getattr(settings, key) for key in _INPUTS}
-    return base.data.model_copy(update={"chess": base.data.settings.model_copy(update=own)})
+        input_settings = {key: getattr(settings, key) for key in _INPUTS}
+    return base.data.model_copy(update={"chess": base.data.settings.model_copy(update=input_settings)})
 
 
-def _evaluated(
+class _Evaluations(NamedTuple):
+    """A network's evaluations of n positions, and the labels of the positions, [n] each, in the order of the files."""
+
+    values: Numbers
+    scores: Numbers
+    results: Numbers
+
+
+def _evaluate_files(
     net: str,
     evaluator: Predictor | NetworkFile,
     data: DataConfig,
     files: Sequence[Any],
     seed: int,
     on_progress: Callable[[int], object] | None,
-) -> tuple[Numbers, Numbers, Numbers]:
-    """Evaluates all positions of the files with one network. Returns its evaluations, and the positions' scores and
-    results, in the order of the files."""
-    blocks: list[tuple[Numbers, Numbers, Numbers]] = []
+) -> _Evaluations:
+    """Evaluates all positions of the files with one network."""
+    blocks: list[Numbers] = []  # [3, samples] each
     samples = 0
     for batch, order in read_in_file_order(Data(data, tuple(files), seed)):
         if isinstance(evaluator, Predictor):
@@ -170,11 +184,10 @@ def _evaluated(
             raise ConfigError(f"{net}: gives {values.shape[1]} numbers a position; one is expected")
         block = np.empty((3, len(order)))
         block[:, order] = values[:, 0], batch.dense["score"], batch.dense["result"]
-        blocks.append((block[0], block[1], block[2]))
+        blocks.append(block)
         samples += len(order)
         if on_progress is not None:
             on_progress(samples)
     if not samples:
         raise ConfigError("--data: no position is left of it")
-    values, score, result = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
-    return values, score, result
+    return _Evaluations(*np.concatenate(blocks, axis=1))

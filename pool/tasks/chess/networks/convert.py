@@ -41,11 +41,11 @@ def convert(
         raise ConfigError(f"{output}: is there already; give another name, or remove it first")
     network = read_file(net, config)
     settings = network.settings()
-    checkpoint = _saved(net, network.description, settings, output)
+    checkpoint = _save_checkpoint(net, network.description, settings, output)
     sys.stdout.write(f"{checkpoint}: {settings['task']}, from {net}\n")
 
 
-def _saved(net: Path, description: str, settings: dict[str, dict[str, object]], output: Path) -> Path:
+def _save_checkpoint(net: Path, description: str, settings: dict[str, dict[str, object]], output: Path) -> Path:
     """Builds the model of these settings, loads the network file into it, and saves it as a checkpoint of step 0.
     Returns the checkpoint's folder."""
     # late: torch

@@ -26,7 +26,7 @@ _LINE_COLUMNS = ("pawns", "units", "position")
 
 
 @dataclass(frozen=True)
-class _Evaluated:
+class _EvaluatedPosition:
     """The evaluation of one position, with the fields of network.Evaluation."""
 
     named: NamedPosition
@@ -90,29 +90,29 @@ def eval_command(
     network = open_network(net, Choice(parse_member(member), averaged=averaged), config)
     inputs = network.inputs
     named = list(read_fen_options(fen or [], inputs) if epd is None else read_listed_positions(epd, inputs))
-    rows = _evaluated(network, named)
+    rows = _evaluate_positions(network, named)
     if as_json:
-        _show_json(rows)
+        _print_json(rows)
     elif buckets:
-        _show_tables(rows, network)
+        _print_tables(rows, network)
     else:
-        _show_lines(rows, network)
+        _print_lines(rows, network)
 
 
-def _evaluated(network: Network, named: Sequence[NamedPosition]) -> Iterator[_Evaluated]:
+def _evaluate_positions(network: Network, named: Sequence[NamedPosition]) -> Iterator[_EvaluatedPosition]:
     for start in range(0, len(named), _BLOCK):
         block = named[start : start + _BLOCK]
-        yield from _rows(block, network.evaluate([entry.position for entry in block]))
+        yield from _split_evaluation(block, network.evaluate([entry.position for entry in block]))
 
 
-def _rows(block: Sequence[NamedPosition], result: Evaluation) -> Iterator[_Evaluated]:
+def _split_evaluation(block: Sequence[NamedPosition], result: Evaluation) -> Iterator[_EvaluatedPosition]:
     for i, named in enumerate(block):
         terms = {name: term[i].tolist() for name, term in result.terms.items()}
-        numbers = int(result.bucket[i]), terms, result.values[i].tolist(), int(result.value[i]), float(result.pawns[i])
-        yield _Evaluated(named, *numbers)
+        bucket, value = int(result.bucket[i]), int(result.value[i])
+        yield _EvaluatedPosition(named, bucket, terms, result.values[i].tolist(), value, float(result.pawns[i]))
 
 
-def _show_json(rows: Iterator[_Evaluated]) -> None:
+def _print_json(rows: Iterator[_EvaluatedPosition]) -> None:
     for row in rows:
         line: dict[str, Any] = {"fen": row.named.fen}
         if row.named.id:
@@ -121,14 +121,15 @@ def _show_json(rows: Iterator[_Evaluated]) -> None:
         sys.stdout.write(json_line(line))
 
 
-def _show_lines(rows: Iterator[_Evaluated], network: Network) -> None:
+def _print_lines(rows: Iterator[_EvaluatedPosition], network: Network) -> None:
     about = f"pawns: White's view, as the engine prints them. units: {network.units}, side to move's view."
-    sys.stdout.write("{}\n{:>8}{:>8}  {}\n".format(about, *_LINE_COLUMNS))
+    pawns, units, position = _LINE_COLUMNS
+    sys.stdout.write(f"{about}\n{pawns:>8}{units:>8}  {position}\n")
     for row in rows:
         sys.stdout.write(f"{row.white_pawns:>+8.2f}{row.value:>+8}  {row.name}\n")
 
 
-def _show_tables(rows: Iterator[_Evaluated], network: Network) -> None:
+def _print_tables(rows: Iterator[_EvaluatedPosition], network: Network) -> None:
     """Prints a table for each position, with the terms and value of every output bucket."""
     console = Console(highlight=False, markup=False) if sys.stdout.isatty() else None
     terms = f"terms in {network.term_units}, " if network.term_units else ""
@@ -141,17 +142,22 @@ def _show_tables(rows: Iterator[_Evaluated], network: Network) -> None:
             for bucket, numbers in enumerate(zip(*row.terms.values(), row.values, strict=True))
         ]
         if console is None:
-            sys.stdout.write(_plain(title, columns, cells, row.value))
+            sys.stdout.write(_format_table(title, columns, cells, row.value))
         else:
-            _pretty(console, title, columns, cells, row.value)
+            _print_rich_table(console, title, columns, cells, row.value)
 
 
-def _plain(title: str, columns: tuple[str, ...], cells: list[tuple[str, ...]], value: int) -> str:
-    lines = ["".join((f"{first:>8}", *(f"{cell:>12}" for cell in rest))) for first, *rest in (columns, *cells)]
+def _format_table(title: str, columns: tuple[str, ...], cells: list[tuple[str, ...]], value: int) -> str:
+    """Formats a table as plain text. `value` is that of the bucket in use."""
+    lines = []
+    for bucket, *others in (columns, *cells):
+        lines.append(f"{bucket:>8}" + "".join(f"{cell:>12}" for cell in others))
     return "\n".join(["", title, *lines, f"value {value}", ""])
 
 
-def _pretty(console: Console, title: str, columns: tuple[str, ...], cells: list[tuple[str, ...]], value: int) -> None:
+def _print_rich_table(
+    console: Console, title: str, columns: tuple[str, ...], cells: list[tuple[str, ...]], value: int
+) -> None:
     console.print(title, style="bold")
     table = Table(*(Column(name, justify="right") for name in columns))
     for row in cells:

@@ -53,24 +53,24 @@ def inspect(
     elif positions:
         raise ConfigError("inspect: --positions is for --pictures DIR")
     network = read_file(net, config)
-    facts = network.facts()
+    summary = network.summarize()
     drawn: list[Path] = []
     if pictures is not None:
         from pool.tasks.chess.networks.pictures import draw  # late: matplotlib
 
         chosen = read_positions(positions, network.inputs, "--positions") if positions else []
-        drawn = draw(network, facts, chosen, pictures, lambda paths: refuse_existing(paths, force))
+        drawn = draw(network, summary, chosen, pictures, lambda paths: refuse_existing(paths, force))
     if as_json:
-        named = {"pictures": [str(path) for path in drawn]} if drawn else {}
-        sys.stdout.write(json_line({"file": str(net), **asdict(facts), **named}))
+        pictures_key = {"pictures": [str(path) for path in drawn]} if drawn else {}
+        sys.stdout.write(json_line({"file": str(net), **asdict(summary), **pictures_key}))
     else:
         written = ["", *(f"{path}: written" for path in drawn)] if drawn else []
-        sys.stdout.write("".join(f"{line}\n" for line in (*_lines(facts), *written)))
+        sys.stdout.write("".join(f"{line}\n" for line in (*_format_lines(summary), *written)))
 
 
-def _lines(facts: NetworkSummary) -> list[str]:
+def _format_lines(summary: NetworkSummary) -> list[str]:
     """Formats the summary of a network as lines, with a table of its tensors."""
-    rows = [_COLUMNS, *(_row(tensor) for tensor in facts.tensors)]
+    rows = [_COLUMNS, *(_format_row(tensor) for tensor in summary.tensors)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(_COLUMNS))]
     table = [
         "  ".join(
@@ -79,23 +79,25 @@ def _lines(facts: NetworkSummary) -> list[str]:
         )
         for row in rows
     ]
-    about = [f"{key}: {value:,}" if isinstance(value, int) else f"{key}: {value}" for key, value in facts.about.items()]
-    dead = [f"dead outputs of {layer}: {count:,} of {all_of:,}" for layer, (count, all_of) in facts.dead.items()]
+    about = [
+        f"{key}: {value:,}" if isinstance(value, int) else f"{key}: {value}" for key, value in summary.about.items()
+    ]
+    dead = [f"dead outputs of {layer}: {count:,} of {total:,}" for layer, (count, total) in summary.dead.items()]
     return [*about, "", *(line.rstrip() for line in table), "", *dead]
 
 
-def _row(tensor: TensorSummary) -> tuple[str, ...]:
+def _format_row(tensor: TensorSummary) -> tuple[str, ...]:
     return (
         tensor.name,
         tensor.kind,
         " x ".join(f"{extent:,}" for extent in tensor.shape),
-        _number(tensor.smallest),
-        _number(tensor.largest),
+        _format_number(tensor.smallest),
+        _format_number(tensor.largest),
         f"{tensor.used:.2%}" if tensor.limits else "-",
         f"{tensor.clipped:,}" if tensor.limits else "-",
         f"{tensor.zeros:.2%}",
     )
 
 
-def _number(value: int | float) -> str:
+def _format_number(value: int | float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:.6g}"

@@ -3,7 +3,7 @@ torch for a checkpoint alone."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -53,7 +53,7 @@ def open_network(path: Path, choice: Choice = NEWEST, config_file: Path | None =
     if path.is_dir():
         if config_file is not None:
             raise ConfigError(f"--config: the checkpoint {path} has its config itself; leave it out")
-        return _of_checkpoint(find_checkpoint(path), choice)
+        return _open_checkpoint(find_checkpoint(path), choice)
     if choice.member is not None:
         raise ConfigError(f"--member {choice.member}: {path} is a file, of one network")
     if choice.averaged:
@@ -64,37 +64,35 @@ def open_network(path: Path, choice: Choice = NEWEST, config_file: Path | None =
 def read_file(path: Path, config_file: Path | None = None) -> FileNetwork:
     """Reads a network file. Its family is that of the task in `config_file`, else the one that has the file's suffix,
     else the first one. Raises PoolError or DataError."""
-    known = network_families()
+    families = network_families()
     if config_file is not None:
         config = load_config(config_file)
-        _check_task(config.task, known, str(config_file))
-        return known[config.task].read_network(path, config)
-    first = next(iter(known.values()))
-    family = next((family for family in known.values() if path.suffix in family.SUFFIXES), first)
+        _check_task(config.task, families, str(config_file))
+        return families[config.task].read_network(path, config)
+    default = next(iter(families.values()))
+    family = next((family for family in families.values() if path.suffix in family.SUFFIXES), default)
     return family.read_network(path, None)
 
 
 def network_families() -> dict[str, Family]:
     """Returns the modules with the bundled tasks' networks, by the names of the tasks."""
-    return dict(_families())
-
-
-def _families() -> Iterator[tuple[str, Family]]:
+    families = {}
     for name in TASKS.bundled:
         module = getattr(load_task_module(name), "NETWORKS", None)
         if module is not None:
-            yield name, cast(Family, import_object(module, ours=True))
+            families[name] = cast(Family, import_object(module, ours=True))
+    return families
 
 
-def _check_task(task: str, known: Mapping[str, Family], where: str) -> None:
-    """Checks that the task has integer networks. Raises ConfigError."""
-    if task not in known:
+def _check_task(task: str, families: Mapping[str, Family], origin: str) -> None:
+    """Checks that the task has integer networks. `origin` is the file that names the task. Raises ConfigError."""
+    if task not in families:
         raise ConfigError(
-            f"eval: {where} is of the task {printable(task)}, and eval is for {', '.join(known)}: see pool predict"
+            f"eval: {origin} is of the task {printable(task)}, and eval is for {', '.join(families)}: see pool predict"
         )
 
 
-def _of_checkpoint(checkpoint: Path, choice: Choice) -> Network:
+def _open_checkpoint(checkpoint: Path, choice: Choice) -> Network:
     """Loads the members of a checkpoint that were chosen, and returns the network that they would be exported as."""
     task = str(read_state(checkpoint).config.get("task"))
     _check_task(task, network_families(), str(checkpoint))

@@ -207,7 +207,7 @@ def _write(
     same command continues after a stop."""
     from loader.chess.engines.rescore_positions import write_rescored
     from loader.chess.engines.rescore_settings import content_digest
-    from loader.chess.positions.output import check_output, packed
+    from loader.chess.positions.output import check_output, compress
     from loader.files.delivery import deliver_new, is_delivered
     from loader.files.work_file import WorkFile
 
@@ -222,7 +222,7 @@ def _write(
 
         def blocks() -> Iterator[bytes]:
             scores = np.memmap(work.part, _SCORES, mode="r", shape=(whole,))
-            for block in packed(write_rescored(sources, target.format, scores), target):
+            for block in compress(write_rescored(sources, target.format, scores), target):
                 interruption.check()
                 yield block
 
@@ -262,7 +262,7 @@ def _scores(teacher: Teacher, sources: Sequence[SourceFile], begin: int) -> Iter
                 begin -= samples
                 continue
             before = batch.dense["score"][:samples].astype(np.int16)
-            waiting.append(pool.submit(teacher.score, PositionBatch.of_batch(batch, samples), before))
+            waiting.append(pool.submit(teacher.score, PositionBatch.from_batch(batch, samples), before))
             if len(waiting) > 2 * teacher.threads:
                 yield waiting.popleft().result()[begin:]
                 begin = 0

@@ -24,8 +24,8 @@ def description_path(file: Path) -> Path:
     return file.with_name(f"{file.name}.json")
 
 
-def description(model: ModelConfig, loss: ChessLossConfig, data: bytes, text: str) -> bytes:
-    """Returns the description, as JSON, of a file whose bytes are `data`. `text` is the user's description."""
+def serialize_description(model: ModelConfig, loss: ChessLossConfig, data: bytes, text: str) -> bytes:
+    """Returns the description, as JSON, of a file with the bytes `data`. `text` is the user's description."""
     tree = {
         "task": TASK,
         "description": text,

@@ -14,34 +14,36 @@ QB = 64  # scale of the weights after the first layer
 def list_exported_tensors(model: ModelConfig, shape: Shape) -> tuple[ExportTensor, ...]:
     """Returns the tensors to export: the user's own list (`model.export`), or if that is empty the example named by
     `model.export_as`. Raises ValueError for a list that does not have each tensor of the network once."""
-    own = (model.export, "model.export")
-    entries, key = own if model.export else (_example(model.export_as, shape), "model.export_as")
-    _check(entries, shape, key)
+    if model.export:
+        _check(model.export, shape, "model.export")
+        return model.export
+    entries = _adapt_example(model.export_as, shape)
+    _check(entries, shape, "model.export_as")
     return entries
 
 
-def _example(name: str, shape: Shape) -> tuple[ExportTensor, ...]:
+def _adapt_example(name: str, shape: Shape) -> tuple[ExportTensor, ...]:
     """Returns the list of one of bullet's examples, extended to the layers and factorisers of this network."""
     if name == "auto":
-        name = _by_shape(shape)
+        name = _choose_example(shape)
     first = (_entry("l0w", "i16", QA), _entry("l0b", "i16", QA))
     if name == "multi_layer":
-        rest = [_entry("l1w", "i8", QB, transpose=True), _entry("l1b", "f32")]
+        layers = [_entry("l1w", "i8", QB, transpose=True), _entry("l1b", "f32")]
         for number in range(2, len(shape.layers) + 1):
-            rest += [_entry(f"l{number}w", "f32", transpose=True), _entry(f"l{number}b", "f32")]
+            layers += [_entry(f"l{number}w", "f32", transpose=True), _entry(f"l{number}b", "f32")]
     else:
-        rest = [_entry("l1w", "i16", QB, transpose=name != "simple"), _entry("l1b", "i16", QA * QB)]
+        layers = [_entry("l1w", "i16", QB, transpose=name != "simple"), _entry("l1b", "i16", QA * QB)]
     merges = {target: factoriser for factoriser, target in shape.factorisers.items()}
     if name in ("simple", "output_buckets"):
         merges.pop("l0w", None)
-    return tuple(entry.model_copy(update={"merge": merges.get(entry.weight)}) for entry in (*first, *rest))
+    return tuple(entry.model_copy(update={"merge": merges.get(entry.weight)}) for entry in (*first, *layers))
 
 
 def _entry(weight: str, kind: Kind, scale: float = 1.0, *, transpose: bool = False) -> ExportTensor:
     return ExportTensor(weight=weight, type=kind, scale=scale, transpose=transpose)
 
 
-def _by_shape(shape: Shape) -> str:
+def _choose_example(shape: Shape) -> str:
     """Returns the name of bullet's example that has a network of this shape."""
     if shape.hidden or shape.activation == "pairwise":
         return "multi_layer"
@@ -55,16 +57,16 @@ def _check(entries: Sequence[ExportTensor], shape: Shape, key: str) -> None:
     that names `key`."""
     names = [entry.weight for entry in entries]
     blocks = [name for name in shape.blocks if name in names]
-    known = {**shape.tensors, **shape.blocks}
+    tensors = {**shape.tensors, **shape.blocks}
     for name in names:
-        if name not in known:
-            raise ValueError(f"{key}: this network has no {name}; it has {', '.join(known)}")
+        if name not in tensors:
+            raise ValueError(f"{key}: this network has no {name}; it has {', '.join(tensors)}")
         if names.count(name) > 1:
             raise ValueError(f"{key}: {name} is there {names.count(name)} times")
     if blocks and "l0w" in names:
         raise ValueError(f"{key}: l0w and {blocks[0]}: list the whole or all its blocks")
-    left_out = {*shape.factorisers, "l0w"} if blocks else {*shape.factorisers, *shape.blocks}
-    missing = [name for name in known if name not in names and name not in left_out]
+    optional = {*shape.factorisers, "l0w"} if blocks else {*shape.factorisers, *shape.blocks}
+    missing = [name for name in tensors if name not in names and name not in optional]
     if missing:
         raise ValueError(f"{key}: {', '.join(missing)}: missing; every tensor of the network must be there")
     if len({(entry.scale, entry.round) for entry in entries if entry.weight in blocks}) > 1:
@@ -82,8 +84,8 @@ def _check_merge(entry: ExportTensor, shape: Shape, key: str) -> None:
         return
     target = shape.factorisers.get(entry.merge)
     if target is None or entry.weight not in (target, f"{target}[pieces]"):
-        which = target or "no tensor of a network without factoriser"
-        raise ValueError(f"{key}: {entry.weight}: merge = {entry.merge} is for {which}")
+        expected = target or "no tensor of a network without factoriser"
+        raise ValueError(f"{key}: {entry.weight}: merge = {entry.merge} is for {expected}")
 
 
 def _check_chunk(entry: ExportTensor, shape: Shape, key: str) -> None:

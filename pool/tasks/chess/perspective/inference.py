@@ -43,8 +43,9 @@ _Floats = npt.NDArray[np.float32]
 def evaluate(net: Net, positions: Sequence[Position], bucket_of: Sequence[int]) -> Evaluation:
     """Evaluates each position with all output buckets' layers. bucket_of: the output bucket for each number of pieces.
     A pawn is a hundred units."""
-    block = PositionBatch.of(positions)
-    bucket, values = np.array(bucket_of)[block.piece_count], _layers(net, first_activations(net, block), slice(None))
+    block = PositionBatch.from_positions(positions)
+    bucket = np.array(bucket_of)[block.piece_count]
+    values = _compute_layers(net, first_activations(net, block), slice(None))
     value = values[np.arange(len(positions)), bucket]
     return Evaluation(bucket, {}, values, value, value / 100.0)
 
@@ -52,7 +53,7 @@ def evaluate(net: Net, positions: Sequence[Position], bucket_of: Sequence[int]) 
 def compute_values(net: Net, block: PositionBatch, bucket_of: Sequence[int], threads: int = 1) -> Ints:
     """Returns `Evaluation.value` of n positions, [n]. Computes only the layers of each position's own bucket."""
     bucket = np.array(bucket_of)[block.piece_count]
-    return evaluate_used_buckets(bucket, first_activations(net, block, threads), partial(_layers, net))
+    return evaluate_used_buckets(bucket, first_activations(net, block, threads), partial(_compute_layers, net))
 
 
 def first_activations(net: Net, block: PositionBatch, threads: int = 1) -> npt.NDArray[np.unsignedinteger[Any]]:
@@ -80,41 +81,41 @@ def check_evaluable(net: Net) -> None:
         raise ValueError("model.export: l0w and l0b: i8 or i16, with the same scale, are expected")
     if weights.type not in ("i8", "i16"):
         raise ValueError("model.export: l1w: i8 or i16 is expected")
-    if not is_whole(net.shape):
+    if not is_integer_only(net.shape):
         return
-    wanted = first.scale * weights.scale
-    if net.entry("l1b").type == "f32" or net.entry("l1b").scale != wanted:
+    bias_scale = first.scale * weights.scale
+    if net.entry("l1b").type == "f32" or net.entry("l1b").scale != bias_scale:
         raise ValueError(
-            f"model.export: l1b: integers with scale {wanted:g}, that of l0w times that of l1w, are expected"
+            f"model.export: l1b: integers with scale {bias_scale:g}, that of l0w times that of l1w, are expected"
         )
     if any(not number.is_integer() for number in (first.scale, weights.scale, net.unit)):
         raise ValueError("model.export: l0w, l1w and loss.output_unit: whole scales are expected")
 
 
-def is_whole(shape: Shape) -> bool:
+def is_integer_only(shape: Shape) -> bool:
     """Returns whether the network is computed in integers throughout: one layer behind the first, and no products."""
     return not shape.hidden and shape.activation != "pairwise"
 
 
-def _layers(net: Net, x: npt.NDArray[np.unsignedinteger[Any]], buckets: slice) -> Ints:
+def _compute_layers(net: Net, x: npt.NDArray[np.unsignedinteger[Any]], buckets: slice) -> Ints:
     """Computes evaluations [n, buckets] from the first activations [n, inputs]. Between the layers the bucket is the
     first axis."""
     shape, qa, qb = net.shape, net.entry("l0w").scale, net.entry("l1w").scale
     sums = products(x, net.tensors["l1w"][buckets])
-    if is_whole(shape):
-        return _whole(net, sums[..., 0].T, buckets)
+    if is_integer_only(shape):
+        return _evaluate_integers(net, sums[..., 0].T, buckets)
     k = {"crelu": 1.0, "screlu": 1.0 / qa, "pairwise": (1 << PAIR_SHIFT) / qa}[shape.activation] / (qa * qb)
     y = sums.astype(np.float32) * np.float32(k) + _floats(net, "l1b", buckets)[:, None]
     hidden: list[_Floats] = []
     for number, activation in enumerate(shape.hidden_activation, 2):
-        hidden.append(_float_activated(y, activation))
+        hidden.append(_activate(y, activation))
         skips = shape.skip and number == len(shape.layers)
         inputs = np.concatenate([hidden[-1], *hidden[:-1]], axis=2) if skips else hidden[-1]
-        y = _float_layer(inputs, _floats(net, f"l{number}w", buckets), _floats(net, f"l{number}b", buckets))
+        y = _linear(inputs, _floats(net, f"l{number}w", buckets), _floats(net, f"l{number}b", buckets))
     return (y[..., 0].T * np.float32(net.unit)).astype(np.int64)
 
 
-def _whole(net: Net, sums: Ints, buckets: slice) -> Ints:
+def _evaluate_integers(net: Net, sums: Ints, buckets: slice) -> Ints:
     """Computes evaluations from the integer sums of the only layer behind the first."""
     qa, qb = int(net.entry("l0w").scale), int(net.entry("l1w").scale)
     if net.shape.activation == "screlu":
@@ -123,7 +124,7 @@ def _whole(net: Net, sums: Ints, buckets: slice) -> Ints:
     return truncating_divide(wrap_int32(y * int(net.unit)), qa * qb)
 
 
-def _float_activated(y: _Floats, activation: str) -> _Floats:
+def _activate(y: _Floats, activation: str) -> _Floats:
     """Computes a hidden layer's activations in float32."""
     x = _clipped(y)
     match activation:
@@ -149,7 +150,7 @@ def _gate(y: _Floats) -> _Floats:
     return _clipped(y / np.float32(6) + np.float32(0.5))
 
 
-def _float_layer(x: _Floats, weight: _Floats, bias: _Floats) -> _Floats:
+def _linear(x: _Floats, weight: _Floats, bias: _Floats) -> _Floats:
     """Computes an affine layer, [B, n, inputs] -> [B, n, outputs], adding input by input as engines do."""
     y = np.broadcast_to(bias[:, None], (*x.shape[:2], bias.shape[1])).copy()
     for i in range(x.shape[2]):

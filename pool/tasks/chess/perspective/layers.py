@@ -16,7 +16,7 @@ from torch.nn import functional
 from pool.tasks.chess.layer_stacks import HiddenLayer, Kernels, StackSpec
 from pool.tasks.chess.perspective.shape import Shape
 from pool.tasks.chess.quantization import Rounding
-from pool.tasks.chess.training.fake_quantization import rounded
+from pool.tasks.chess.training.fake_quantization import fake_round
 
 log = logging.getLogger(__name__)
 
@@ -60,8 +60,8 @@ class StackedLinear(nn.Module):
         """Returns weight and bias as forward uses them: with the shared part added, then rounded by their rules."""
         rule, bias_rule = self.rules
         weight, bias = self.merged_parameters()
-        weight = weight if rule is None else rounded(weight, rule)
-        return weight, bias if bias_rule is None else rounded(bias, bias_rule)
+        weight = weight if rule is None else fake_round(weight, rule)
+        return weight, bias if bias_rule is None else fake_round(bias, bias_rule)
 
 
 def activated(y: Tensor, activation: str) -> Tensor:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loader import _native
-from loader.chess.output_buckets import buckets_by_pieces, in_words
+from loader.chess.output_buckets import buckets_by_pieces, format_output_buckets
 from loader.errors import DataError
 from pool.errors import ConfigError
 from pool.tasks.chess.network import Evaluation, FirstLayerBoards, NetworkSummary, summarize_tensor
@@ -58,7 +58,7 @@ class PerspectiveNetwork:
         return f"{self.net.unit:g} for an output of 1 (a hundred of them = one pawn)"
 
     def activations(self, positions: Sequence[Position]) -> npt.NDArray[Any]:
-        return first_activations(self.net, PositionBatch.of(positions))
+        return first_activations(self.net, PositionBatch.from_positions(positions))
 
     def evaluate(self, positions: Sequence[Position]) -> Evaluation:
         return evaluate(self.net, positions, buckets_by_pieces(self.net.shape.output_buckets))
@@ -66,7 +66,7 @@ class PerspectiveNetwork:
     def compute_values(self, block: PositionBatch, threads: int = 1) -> Ints:
         return compute_values(self.net, block, buckets_by_pieces(self.net.shape.output_buckets), threads)
 
-    def facts(self) -> NetworkSummary:
+    def summarize(self) -> NetworkSummary:
         """Summarises the network for `pool inspect`. An output counts as dead if it is 0 even with the largest row as
         often as may be."""
         net, shape = self.net, self.net.shape
@@ -76,10 +76,10 @@ class PerspectiveNetwork:
         most_active = _native.describe_feature_set(*shape.inputs)[1]
         highest = net.tensors["l0b"] + most_active * np.maximum(rows, 0)
         about: dict[str, str | int] = {
-            "network": shape.in_words,
+            "network": shape.describe(),
             "activation": shape.activation,
             "inputs": shape.inputs.features,
-            "output buckets": in_words(shape.output_buckets),
+            "output buckets": format_output_buckets(shape.output_buckets),
         }
         return NetworkSummary(about, tensors, {"the first layer": (int((highest <= 0).sum()), highest.size)})
 

@@ -33,28 +33,28 @@ ALIGNMENT = 64
 _LETTERS = b"bullet"
 _FLOAT = np.dtype("<f4")
 _COUNT = np.dtype("<u8")
-_LONGEST_NAME = 64
+_MAX_NAME_LENGTH = 64
 
 
 def read_bytes(path: Path, shape: Shape, entries: Iterable[ExportTensor]) -> bytes:
     """Reads the file of a network of this shape. Raises DataError, also for a file that is larger than such a network's
     can be."""
-    largest = _largest_size(path, shape, entries)
-    with _naming(path):
-        data = read_regular(path, largest)
-    if len(data) != largest:  # at the right size, numbers may look like a compressed file's beginning
+    max_size = _max_size(path, shape, entries)
+    with _data_errors(path):
+        data = read_regular(path, max_size)
+    if len(data) != max_size:  # at the right size, numbers may look like a compressed file's beginning
         _refuse_compressed(path, data)
     return data
 
 
 def check_readable(path: Path) -> None:
     """Checks that `path` is a regular file that can be read and is not compressed. Raises DataError."""
-    with _naming(path), os.fdopen(open_regular(path), "rb") as file:
+    with _data_errors(path), os.fdopen(open_regular(path), "rb") as file:
         _refuse_compressed(path, file.read(16))
 
 
 @contextmanager
-def _naming(path: Path) -> Iterator[None]:
+def _data_errors(path: Path) -> Iterator[None]:
     """Turns the OSErrors of reading `path` into DataErrors that name it."""
     try:
         yield
@@ -104,7 +104,7 @@ def file_size(shape: Shape, entries: Iterable[ExportTensor]) -> int:
     return size + -size % ALIGNMENT
 
 
-def _largest_size(path: Path, shape: Shape, entries: Iterable[ExportTensor]) -> int:
+def _max_size(path: Path, shape: Shape, entries: Iterable[ExportTensor]) -> int:
     """Returns the largest size, in bytes, that a file of this name may have."""
     if path.name.endswith(RAW):
         return _FLOAT.itemsize * sum(int(np.prod(shape.sizes(entry.weight))) for entry in entries)
@@ -116,7 +116,7 @@ def _largest_size(path: Path, shape: Shape, entries: Iterable[ExportTensor]) -> 
 
 def quantised_bytes(net: Net) -> bytes:
     """Returns the bytes of a quantised file."""
-    data = b"".join(_stored(entry, net.tensors[entry.weight]) for entry in net.entries)
+    data = b"".join(_tensor_bytes(entry, net.tensors[entry.weight]) for entry in net.entries)
     missing = -len(data) % ALIGNMENT
     return data + bytes(itertools.islice(itertools.cycle(_LETTERS), missing))
 
@@ -129,7 +129,7 @@ def parse_quantised(data: bytes, shape: Shape, entries: Sequence[ExportTensor], 
     for entry in entries:
         dtype = np.dtype(TYPES[entry.type]).newbyteorder("<")
         sizes = shape.sizes(entry.weight)
-        flat = _take(data, offset, dtype, sizes, entry.weight, file)
+        flat = _read_numbers(data, offset, dtype, sizes, entry.weight, file)
         tensors[entry.weight] = from_file_order(entry.weight, flat, sizes, transpose=entry.transpose, chunk=entry.chunk)
         offset += flat.nbytes
     if len(data) >= offset + ALIGNMENT or len(data) > offset + -offset % ALIGNMENT:
@@ -149,7 +149,8 @@ def parse_raw(
 ) -> dict[str, npt.NDArray[np.float32]]:
     """Parses a raw file to floats by name. All factorisers must be in the list, as bullet writes l0w without what is to
     be merged into it. Raises DataError."""
-    if missing := unlisted_factorisers(shape, entries):
+    missing = unlisted_factorisers(shape, entries)
+    if missing:
         without = "^ behind data.chess.features" if "l0f" in missing else "model.factorised_layers"
         raise DataError(
             file,
@@ -159,11 +160,11 @@ def parse_raw(
     floats: dict[str, npt.NDArray[np.float32]] = {}
     offset = 0
     for entry in entries:
-        floats[entry.weight] = _take_floats(data, offset, shape, entry.weight, file)
+        floats[entry.weight] = _read_floats(data, offset, shape, entry.weight, file)
         offset += floats[entry.weight].nbytes
     if len(data) != offset:
         raise DataError(file, f"{len(data):,} bytes; a network of this shape has {offset:,}", min(offset, len(data)))
-    return shape.joined(floats)
+    return shape.join_blocks(floats)
 
 
 def unlisted_factorisers(shape: Shape, entries: Iterable[ExportTensor]) -> list[str]:
@@ -186,18 +187,18 @@ def parse_weights(data: bytes, shape: Shape, file: Path) -> dict[str, npt.NDArra
     floats: dict[str, npt.NDArray[np.float32]] = {}
     offset = 0
     while offset < len(data):
-        end = data.find(b"\n", offset, offset + _LONGEST_NAME)
+        end = data.find(b"\n", offset, offset + _MAX_NAME_LENGTH)
         name = data[offset:end].decode("utf-8", "replace") if end >= 0 else ""
         if name not in shape.tensors or name in floats:
-            what = f"tensor {name!r}" if name else "no name of a tensor"
-            raise DataError(file, f"{what}; expected is each of {', '.join(shape.tensors)} once", offset)
+            found = f"tensor {name!r}" if name else "no name of a tensor"
+            raise DataError(file, f"{found}; expected is each of {', '.join(shape.tensors)} once", offset)
         offset = end + 1
-        count = int(_take(data, offset, _COUNT, (1,), f"the size of {name}", file)[0])
-        wanted = int(np.prod(shape.tensors[name]))
-        if count != wanted:
-            raise DataError(file, f"{name} has {count:,} numbers; a network of this shape has {wanted:,}", offset)
+        count = int(_read_numbers(data, offset, _COUNT, (1,), f"the size of {name}", file)[0])
+        expected = int(np.prod(shape.tensors[name]))
+        if count != expected:
+            raise DataError(file, f"{name} has {count:,} numbers; a network of this shape has {expected:,}", offset)
         offset += _COUNT.itemsize
-        floats[name] = _take_floats(data, offset, shape, name, file)
+        floats[name] = _read_floats(data, offset, shape, name, file)
         offset += floats[name].nbytes
     missing = [name for name in shape.tensors if name not in floats and name not in shape.factorisers]
     if missing:
@@ -206,7 +207,7 @@ def parse_weights(data: bytes, shape: Shape, file: Path) -> dict[str, npt.NDArra
     return {**floats, **zeros}
 
 
-def _stored(entry: ExportTensor, values: npt.NDArray[Any]) -> bytes:
+def _tensor_bytes(entry: ExportTensor, values: npt.NDArray[Any]) -> bytes:
     """Returns the bytes of one tensor in a quantised file."""
     numbers = to_file_order(entry.weight, values, transpose=entry.transpose, chunk=entry.chunk)
     return numbers.astype(np.dtype(TYPES[entry.type]).newbyteorder("<")).tobytes()
@@ -216,18 +217,18 @@ def _float_bytes(name: str, values: npt.NDArray[np.float32]) -> bytes:
     return to_file_order(name, values).astype(_FLOAT).tobytes()
 
 
-def _take_floats(data: bytes, offset: int, shape: Shape, name: str, file: Path) -> npt.NDArray[np.float32]:
+def _read_floats(data: bytes, offset: int, shape: Shape, name: str, file: Path) -> npt.NDArray[np.float32]:
     """Returns the tensor of floats at `offset`. Raises DataError if the file ends before, and for numbers that are not
     finite."""
     sizes = shape.sizes(name)
-    flat = _take(data, offset, _FLOAT, sizes, name, file)
-    broken = int(np.count_nonzero(~np.isfinite(flat)))
-    if broken:
-        raise DataError(file, f"{name}: {broken} of {flat.size} numbers are not finite", offset)
+    flat = _read_numbers(data, offset, _FLOAT, sizes, name, file)
+    num_infinite = int(np.count_nonzero(~np.isfinite(flat)))
+    if num_infinite:
+        raise DataError(file, f"{name}: {num_infinite} of {flat.size} numbers are not finite", offset)
     return from_file_order(name, flat, sizes)
 
 
-def _take(
+def _read_numbers(
     data: bytes, offset: int, dtype: np.dtype[Any], shape: tuple[int, ...], name: str, file: Path
 ) -> npt.NDArray[Any]:
     """Returns the numbers of a tensor at `offset`, flat, in this machine's byte order. Raises DataError if the file

@@ -55,7 +55,7 @@ def dequantise(net: Net) -> dict[str, npt.NDArray[np.float32]]:
     integers that are too large for float32 to hold exactly."""
     floats = {entry.weight: _floats(entry, net.tensors[entry.weight]) for entry in net.entries}
     zeros = {name: np.zeros(net.shape.tensors[name], np.float32) for name in net.shape.factorisers}
-    return {**net.shape.joined(floats), **zeros}
+    return {**net.shape.join_blocks(floats), **zeros}
 
 
 def roundings(entries: Sequence[ExportTensor]) -> dict[str, Rounding]:

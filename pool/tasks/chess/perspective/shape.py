@@ -108,9 +108,8 @@ class Shape:
         outputs = [2 * size if activation == "gated" else size for size, activation in hidden]
         return list(zip(inputs, [*outputs, 1], strict=True))
 
-    @property
-    def in_words(self) -> str:
-        """A short text of the shape, such as (768 -> 128)x2 -> 1, 8 times."""
+    def describe(self) -> str:
+        """Returns a short text of the shape, such as (768 -> 128)x2 -> 1, 8 times."""
         layers = "".join(f" -> {outputs}" for outputs in (*self.hidden, 1))
         return f"({self.num_real} -> {self.width})x2{layers}" + (f", {self.buckets} times" if self.buckets > 1 else "")
 
@@ -138,7 +137,7 @@ class Shape:
         rows = self.blocks.get(name)
         return floats[name] if rows is None else floats["l0w"][rows]
 
-    def joined(self, floats: Floats) -> dict[str, npt.NDArray[np.float32]]:
+    def join_blocks(self, floats: Floats) -> dict[str, npt.NDArray[np.float32]]:
         """Returns the tensors with l0w as a whole. `floats` may hold it in blocks."""
         blocks = [name for name in self.blocks if name in floats]
         whole = {name: values for name, values in floats.items() if name not in blocks}

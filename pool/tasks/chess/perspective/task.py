@@ -15,9 +15,9 @@ from pool.errors import ConfigError
 from pool.nn.batch import TensorBatch
 from pool.task.task import Progress
 from pool.tasks.chess.perspective.config import ExportTensor, ModelConfig
-from pool.tasks.chess.perspective.description import description, description_path
+from pool.tasks.chess.perspective.description import description_path, serialize_description
 from pool.tasks.chess.perspective.export_list import list_exported_tensors
-from pool.tasks.chess.perspective.header import header
+from pool.tasks.chess.perspective.header import generate_header
 from pool.tasks.chess.perspective.inference import check_evaluable
 from pool.tasks.chess.perspective.model import PerspectiveModel
 from pool.tasks.chess.perspective.network import PerspectiveNetwork
@@ -51,14 +51,14 @@ class PerspectiveTask(ChessTask):
         """Checks that the batches, the list of exported tensors and the file to start from fit the model. Raises
         ValueError."""
         shape = make_shape(self._model)
-        of_batches, wanted = num_inputs(schema), shape.num_inputs
-        if of_batches != wanted:
-            raise ValueError(f"model.features: {wanted} inputs, but the batches have {of_batches}")
+        batch_inputs = num_inputs(schema)
+        if batch_inputs != shape.num_inputs:
+            raise ValueError(f"model.features: {shape.num_inputs} inputs, but the batches have {batch_inputs}")
         if schema.num_buckets != shape.buckets:
             raise ValueError(f"model.output_buckets: {shape.buckets}, but the batches have {schema.num_buckets}")
         list_exported_tensors(self._model, shape)
-        _limits(self._model, shape)
-        self._start(shape)
+        _clip_limits(self._model, shape)
+        self._read_start_floats(shape)
 
     def build_model(self) -> PerspectiveModel:
         """Returns a newly initialised model."""
@@ -69,7 +69,7 @@ class PerspectiveTask(ChessTask):
 
     def initialize(self, model: nn.Module) -> None:
         """Loads the network of model.start_from, if that is set."""
-        floats = self._start(_perspective(model).shape)
+        floats = self._read_start_floats(_perspective(model).shape)
         if floats is not None:
             _perspective(model).load_floats(floats)
 
@@ -83,7 +83,7 @@ class PerspectiveTask(ChessTask):
 
     def after_step(self, model: nn.Module) -> None:
         """Clips the tensors for which the settings have limits."""
-        _perspective(model).clip(self._clips)
+        _perspective(model).clip(self._limits)
 
     def export(self, model: nn.Module, path: Path, description: str) -> None:
         """Writes the network's file, and its description beside it. The file's name decides whether it holds floats
@@ -112,32 +112,34 @@ class PerspectiveTask(ChessTask):
 
     def header(self, model: nn.Module, path: Path, language: str) -> str:
         """Returns source in C or Rust that describes the quantised file `path`."""
-        return header(self.network(model).net, language, path.name)
+        return generate_header(self.network(model).net, language, path.name)
 
     @cached_property
-    def _clips(self) -> dict[str, float]:
+    def _limits(self) -> dict[str, float]:
         """The limit to which each tensor is clamped after a step, by name."""
-        return _limits(self._model, make_shape(self._model))
+        return _clip_limits(self._model, make_shape(self._model))
 
     def _export_floats(self, model: nn.Module, path: Path, text: str) -> None:
         """Writes a file of floats and its description. Factorisers that a raw file does not list are added to their
         tensors."""
         section, shape = self._model, _perspective(model).shape
         floats: Floats = _perspective(model).floats()
-        raw = path.name.endswith(RAW)
+        is_raw = path.name.endswith(RAW)
         entries = list_exported_tensors(section, shape)
-        if raw and (lost := unlisted_factorisers(shape, entries)):
-            floats = shape.merge_factorisers(floats, kept=[name for name in shape.factorisers if name not in lost])
-            section = _merge_config(section, entries, lost)
+        unlisted = unlisted_factorisers(shape, entries) if is_raw else []
+        if unlisted:
+            kept = [name for name in shape.factorisers if name not in unlisted]
+            floats = shape.merge_factorisers(floats, kept=kept)
+            section = _merge_config(section, entries, unlisted)
             shape = make_shape(section)
             entries = list_exported_tensors(section, shape)
-        data = raw_bytes(floats, shape, entries) if raw else weights_bytes(floats)
+        data = raw_bytes(floats, shape, entries) if is_raw else weights_bytes(floats)
 
         def check(written: Path) -> None:
             check_tensors(floats, parse_floats(read_regular(written, len(data)), shape, entries, path))
 
         write_whole(path, data, check)
-        write_whole(description_path(path), description(section, self._loss, data, text))
+        write_whole(description_path(path), serialize_description(section, self._loss, data, text))
 
     def _export_quantised(self, net: Net, path: Path, text: str) -> None:
         """Writes a quantised file, checked by reading it back, and its description."""
@@ -148,9 +150,9 @@ class PerspectiveTask(ChessTask):
             return PerspectiveNetwork(parse_quantised(content, net.shape, net.entries, net.unit, written))
 
         write_verified(path, data, PerspectiveNetwork(net), read)
-        write_whole(description_path(path), description(self._model, self._loss, data, text))
+        write_whole(description_path(path), serialize_description(self._model, self._loss, data, text))
 
-    def _start(self, shape: Shape) -> Floats | None:
+    def _read_start_floats(self, shape: Shape) -> Floats | None:
         """Returns the floats of model.start_from, or None if that is not set. Raises DataError or ValueError."""
         if self._model.start_from is None:
             return None
@@ -164,29 +166,29 @@ def _perspective(model: nn.Module) -> PerspectiveModel:
     return model
 
 
-def _merge_config(model: ModelConfig, entries: Sequence[ExportTensor], lost: Collection[str]) -> ModelConfig:
-    """Returns the section that describes the network after the factorisers named in `lost` have been added to their
+def _merge_config(model: ModelConfig, entries: Sequence[ExportTensor], merged: Collection[str]) -> ModelConfig:
+    """Returns the section that describes the network after the factorisers named in `merged` have been added to their
     tensors."""
     assert model.features is not None
-    kept = [entry.model_copy(update={"merge": None}) if entry.merge in lost else entry for entry in entries]
+    export = [entry.model_copy(update={"merge": None}) if entry.merge in merged else entry for entry in entries]
     changes = {
-        "features": real_features(model.features) if "l0f" in lost else model.features,
-        "factorised_layers": tuple(layer for layer in model.factorised_layers if f"l{layer}fw" not in lost),
-        "export": tuple(kept),
+        "features": real_features(model.features) if "l0f" in merged else model.features,
+        "factorised_layers": tuple(layer for layer in model.factorised_layers if f"l{layer}fw" not in merged),
+        "export": tuple(export),
     }
     return model.model_copy(update=changes)
 
 
-def _limits(model: ModelConfig, shape: Shape) -> dict[str, float]:
+def _clip_limits(model: ModelConfig, shape: Shape) -> dict[str, float]:
     """Returns the limit to which each tensor is clamped, by name. Raises ValueError for a tensor that the network does
     not have."""
-    known = {**shape.tensors, **shape.blocks}
+    tensors = {**shape.tensors, **shape.blocks}
     for name in model.clip_tensors:
-        if name not in known:
-            raise ValueError(f"model.clip_tensors: this network has no {name}; it has {', '.join(known)}")
-    behind = {
-        name: model.clip_weights
-        for name in shape.tensors
-        if not name.startswith("l0") and name not in shape.factorisers
-    }
-    return {name: limit for name, limit in {**behind, **model.clip_tensors}.items() if limit}
+        if name not in tensors:
+            raise ValueError(f"model.clip_tensors: this network has no {name}; it has {', '.join(tensors)}")
+    limits = {}
+    for name in shape.tensors:
+        if not name.startswith("l0") and name not in shape.factorisers:
+            limits[name] = model.clip_weights
+    limits |= model.clip_tensors
+    return {name: limit for name, limit in limits.items() if limit}

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 import pool.tasks.chess.stockfish.halfka as halfka
-from loader.chess.output_buckets import buckets_by_pieces, in_words
+from loader.chess.output_buckets import buckets_by_pieces, format_output_buckets
 from loader.section import Effect, Section
 from pool.tasks.chess.stockfish.versions import L1_STEP, MAX_L1, VERSIONS, Version
 from pool.tasks.chess.training.config import FakeQuantization, Kernels, TableDtype
@@ -106,7 +106,7 @@ def complete_model(model: ModelConfig, data: Any) -> ModelConfig:
     rule = getattr(data, "output_buckets", OUTPUT_BUCKETS)
     if buckets_by_pieces(rule) != buckets_by_pieces(OUTPUT_BUCKETS):
         raise ValueError(
-            f"data.chess.output_buckets: {in_words(rule)}, but Stockfish chooses by its own rule; set it to "
-            f"{OUTPUT_BUCKETS}"
+            f"data.chess.output_buckets: {format_output_buckets(rule)}, but Stockfish chooses by its own rule; set it "
+            f"to {OUTPUT_BUCKETS}"
         )
     return model

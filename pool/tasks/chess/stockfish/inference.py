@@ -35,11 +35,13 @@ class Evaluation:
 
 def evaluate(net: Net, positions: Sequence[Position]) -> Evaluation:
     """Evaluates each position with all buckets' layers. The positions must have the inputs of the net's version."""
-    terms = [_terms(net, PositionBatch.of(positions[i : i + _BLOCK])) for i in range(0, len(positions), _BLOCK)]
-    psqt = np.concatenate([np.zeros((0, NUM_BUCKETS), np.int64), *(block[0] for block in terms)])
-    positional = np.concatenate([np.zeros((0, NUM_BUCKETS), np.int64), *(block[1] for block in terms)])
+    none = np.zeros((0, NUM_BUCKETS), np.int64)  # for no positions at all
+    blocks = [PositionBatch.from_positions(positions[i : i + _BLOCK]) for i in range(0, len(positions), _BLOCK)]
+    terms = [_compute_terms(net, block) for block in blocks]
+    psqt = np.concatenate([none, *(psqt for psqt, _ in terms)])
+    positional = np.concatenate([none, *(positional for _, positional in terms)])
     used = bucket(np.array([position.piece_count for position in positions], np.int64))
-    values = _value(net.version, psqt, positional)
+    values = _add_terms(net.version, psqt, positional)
     return Evaluation(used, psqt, positional, values, values[np.arange(len(positions)), used])
 
 
@@ -48,21 +50,21 @@ def compute_values(net: Net, block: PositionBatch, threads: int = 1) -> Ints:
     used = bucket(block.piece_count)
     psqt = _psqt(net, block, threads)[np.arange(len(used)), used]
     positional = evaluate_used_buckets(used, _pairs(net, block, threads), partial(_layers, net))
-    return _value(net.version, psqt, positional)
+    return _add_terms(net.version, psqt, positional)
 
 
 def pair_products(net: Net, positions: Sequence[Position]) -> npt.NDArray[np.uint16]:
     """Returns the inputs of fc_0, [n, l1]: the first layer's pairwise products, the own side's first."""
-    return _pairs(net, PositionBatch.of(positions))
+    return _pairs(net, PositionBatch.from_positions(positions))
 
 
-def _terms(net: Net, block: PositionBatch) -> tuple[Ints, Ints]:
+def _compute_terms(net: Net, block: PositionBatch) -> tuple[Ints, Ints]:
     """Returns the material and the positional terms of all buckets, [n, 8] each."""
     return _psqt(net, block), _layers(net, _pairs(net, block), slice(None))
 
 
-def _value(version: Version, psqt: Ints, positional: Ints) -> Ints:
-    """Adds the material and the positional term, and converts them to internal units as the version does."""
+def _add_terms(version: Version, psqt: Ints, positional: Ints) -> Ints:
+    """Adds the material and the positional terms. Converts them to internal units as the engine of the version does."""
     if version.cut_apart:
         return truncating_divide(psqt, 16) + truncating_divide(positional, 16)
     return truncating_divide(psqt + positional, 16)

@@ -76,7 +76,7 @@ class StockfishNetwork:
         units: npt.NDArray[np.float64] = self.net.version.pawn.units(_material(positions))
         return units
 
-    def facts(self) -> NetworkSummary:
+    def summarize(self) -> NetworkSummary:
         """Summarises the network for `pool inspect`. An output counts as dead if it is 0 even with the largest inputs
         that there can be."""
         net, version = self.net, self.net.version

@@ -33,7 +33,7 @@ from pool.tasks.chess.stockfish.versions import (
 )
 
 _HEADER = struct.Struct("<III")  # version, network hash, length of the description
-_LARGEST = 1 << 32  # bytes: more than a file of any version has, whatever its width
+_MAX_NBYTES = 1 << 32  # bytes: more than a file of any version has, whatever its width
 _STACK_NAMES = ("fc_0_bias", "fc_0_weight", "fc_1_bias", "fc_1_weight", "fc_2_bias", "fc_2_weight")
 
 # Constants of the hashes, which identify the architecture.
@@ -71,7 +71,7 @@ def read_net(path: Path | str) -> Net:
     """Reads and checks a .nnue file. Raises DataError."""
     path = Path(path)
     try:
-        return _Reader(path, memoryview(read_regular(path, _LARGEST))).net()
+        return _Reader(path, memoryview(read_regular(path, _MAX_NBYTES))).net()
     except IsADirectoryError:
         raise DataError(path, "is a folder, not a .nnue file (pool export makes one of a checkpoint)") from None
     except OSError as error:
@@ -123,77 +123,84 @@ class _Reader:
     def __init__(self, file: Path, data: memoryview) -> None:
         self._file = file
         self._data = data
-        self._at = 0
+        self._offset = 0
 
     def net(self) -> Net:
         """Parses the whole file. Raises DataError."""
         self._check_word()
-        word, network, length = _HEADER.unpack(self._take(_HEADER.size, "the header"))
+        word, network, length = _HEADER.unpack(self._read_bytes(_HEADER.size, "the header"))
         if _HEADER.size + length + 4 > len(self._data):
             raise self._error(f"the description's length is {length}, but the file ends at {len(self._data)}", 8)
-        description = bytes(self._take(length, "the description")).decode("utf-8", "surrogateescape")
-        version, l1 = self._version(word, network)
+        description = bytes(self._read_bytes(length, "the description")).decode("utf-8", "surrogateescape")
+        version, l1 = self._read_architecture(word, network)
         arrays: dict[str, Array] = {}
         for block in version.blocks:
-            arrays.update(self._block(block, version, l1))
-        arrays.update(self._stacks(version, l1))
-        if rest := len(self._data) - self._at:
-            raise self._error(f"{rest} bytes too many; the file should end here", self._at)
+            arrays.update(self._read_block(block, version, l1))
+        arrays.update(self._read_stacks(version, l1))
+        surplus = len(self._data) - self._offset
+        if surplus:
+            raise self._error(f"{surplus} bytes too many; the file should end here", self._offset)
         return Net(version, description, arrays)
 
     def _check_word(self) -> None:
         """Checks the first four bytes. Raises DataError if they are those of no version, with a hint if the file is
         compressed."""
-        word, words = bytes(self._data[:4]), {version.word for version in VERSIONS.values()}
-        if not any(word == known.to_bytes(4, "little")[: len(word)] for known in words):
-            if (program := find_decompress_command(bytes(self._data[:16]))) is not None:
-                raise self._error(f"is compressed, and a .nnue file is read as it is: {program} {self._file} > NET", 0)
-            expected = " or ".join(f"{word:#010x}" for word in sorted(words, reverse=True))
-            version = int.from_bytes(word, "little")
-            raise self._error(f"not a .nnue file: version {version:#010x}, expected {expected}", 0)
+        first_bytes = bytes(self._data[:4])
+        words = {version.word for version in VERSIONS.values()}
+        if any(first_bytes == word.to_bytes(4, "little")[: len(first_bytes)] for word in words):
+            return
+        command = find_decompress_command(bytes(self._data[:16]))
+        if command is not None:
+            raise self._error(f"is compressed, and a .nnue file is read as it is: {command} {self._file} > NET", 0)
+        expected = " or ".join(f"{word:#010x}" for word in sorted(words, reverse=True))
+        found = int.from_bytes(first_bytes, "little")
+        raise self._error(f"not a .nnue file: version {found:#010x}, expected {expected}", 0)
 
-    def _version(self, word: int, network: int) -> tuple[Version, int]:
+    def _read_architecture(self, word: int, network: int) -> tuple[Version, int]:
         """Reads the first layer's hash, and returns the version and width about which all hashes agree. Raises
         DataError if there is none."""
-        start = self._at
-        value = int.from_bytes(self._take(4, "the transformer's hash"), "little")
-        compressed = self._data[start + 4 : start + 4 + len(leb128.MAGIC)] == leb128.MAGIC
-        fitting = [
-            (version, l1)
-            for version in VERSIONS.values()
-            if version.word == word and (l1 := l1_of_transformer_hash(version, value)) is not None
-        ]
+        start = self._offset
+        value = int.from_bytes(self._read_bytes(4, "the transformer's hash"), "little")
+        is_compressed = self._data[start + 4 : start + 4 + len(leb128.MAGIC)] == leb128.MAGIC
+        fitting = []
+        for version in VERSIONS.values():
+            l1 = l1_of_transformer_hash(version, value)
+            if version.word == word and l1 is not None:
+                fitting.append((version, l1))
         if not fitting:
             raise self._error(
                 f"another architecture: transformer hash {value:#010x}; known are {_known_hashes()}, "
                 "and those of other widths",
                 start,
             )
-        same = [(version, l1) for version, l1 in fitting if network_hash(version, l1) == network]
-        if not same:
+        same_network = [(version, l1) for version, l1 in fitting if network_hash(version, l1) == network]
+        if not same_network:
             version, l1 = fitting[0]
             expected = f"expected {network_hash(version, l1):#010x} ({version.engine}, {l1} per side)"
             raise self._error(f"another architecture: network hash {network:#010x}, {expected}", 4)
-        encoded = [(version, l1) for version, l1 in same if _is_compressed(version) == compressed]
-        if not encoded:
-            what = "compressed" if compressed else "not compressed"
-            names = ", ".join(version.name for version, _ in same)
-            raise self._error(f"its numbers are {what} (LEB128), unlike those of {names}", start + 4)
-        # Of versions that differ in width alone take the one of this width, else the newest.
-        return next((pair for pair in encoded if pair[0].l1 == pair[1]), encoded[-1])
+        same_encoding = [(version, l1) for version, l1 in same_network if _is_compressed(version) == is_compressed]
+        if not same_encoding:
+            encoding = "compressed" if is_compressed else "not compressed"
+            names = ", ".join(version.name for version, _ in same_network)
+            raise self._error(f"its numbers are {encoding} (LEB128), unlike those of {names}", start + 4)
+        # Of versions that differ in width alone, the one of this width, else the newest.
+        for version, l1 in same_encoding:
+            if version.l1 == l1:
+                return version, l1
+        return same_encoding[-1]
 
-    def _block(self, block: Block, version: Version, l1: int) -> dict[str, Array]:
+    def _read_block(self, block: Block, version: Version, l1: int) -> dict[str, Array]:
         """Parses the arrays of one block of the first layer, raw or compressed."""
         shapes, kinds = version.shapes(l1), version.kinds()
         if block.encoding is Encoding.RAW:
-            return {name: self._raw(name, shapes[name], kinds[name]) for name in block.names}
+            return {name: self._read_raw(name, shapes[name], kinds[name]) for name in block.names}
         label = " and ".join(block.names)
-        start = self._at
-        if self._take(len(leb128.MAGIC), label) != leb128.MAGIC:
+        start = self._offset
+        if self._read_bytes(len(leb128.MAGIC), label) != leb128.MAGIC:
             raise self._error(f"{label}: expected {leb128.MAGIC.decode()}", start)
-        length = int.from_bytes(self._take(4, label), "little")
-        begin = self._at
-        data = self._take(length, label)
+        length = int.from_bytes(self._read_bytes(4, label), "little")
+        begin = self._offset
+        data = self._read_bytes(length, label)
         sizes = [int(np.prod(shapes[name])) for name in block.names]
         (kind,) = {kinds[name] for name in block.names}
         try:
@@ -203,17 +210,17 @@ class _Reader:
         split = np.split(numbers, np.cumsum(sizes)[:-1])
         return {name: part.reshape(shapes[name]) for name, part in zip(block.names, split, strict=True)}
 
-    def _raw(self, name: str, shape: tuple[int, ...], kind: type[np.signedinteger[Any]]) -> Array:
+    def _read_raw(self, name: str, shape: tuple[int, ...], kind: type[np.signedinteger[Any]]) -> Array:
         stored = np.dtype(kind).newbyteorder("<")
-        data = self._take(int(np.prod(shape)) * stored.itemsize, name)
+        data = self._read_bytes(int(np.prod(shape)) * stored.itemsize, name)
         return np.frombuffer(data, stored).reshape(shape).astype(kind)  # copied: aligned, in this machine's byte order
 
-    def _stacks(self, version: Version, l1: int) -> dict[str, Array]:
+    def _read_stacks(self, version: Version, l1: int) -> dict[str, Array]:
         """Parses the layer stacks, and checks the hash of each. Returns their arrays with the bucket as the first
         axis."""
         kind = stack_type(version, l1)
-        start = self._at
-        stacks = np.frombuffer(self._take(NUM_BUCKETS * kind.itemsize, "stacks"), kind)
+        start = self._offset
+        stacks = np.frombuffer(self._read_bytes(NUM_BUCKETS * kind.itemsize, "stacks"), kind)
         expected = stack_hash(version, l1)
         for number, value in enumerate(stacks["hash"].tolist()):
             if value != expected:
@@ -221,15 +228,15 @@ class _Reader:
                 raise self._error(reason, start + number * kind.itemsize)
         return {name: np.array(stacks[name], stacks[name].dtype.newbyteorder("=")) for name in _STACK_NAMES}
 
-    def _take(self, size: int, what: str) -> memoryview:
+    def _read_bytes(self, size: int, what: str) -> memoryview:
         """Returns the next `size` bytes and moves on. Raises DataError if the file ends before."""
-        end = self._at + size
+        end = self._offset + size
         if end > len(self._data):
             reason = f"the file ends inside {what}, which ends at {end}; found {len(self._data)} bytes"
             raise self._error(reason, len(self._data))
-        taken = self._data[self._at : end]
-        self._at = end
-        return taken
+        data = self._data[self._offset : end]
+        self._offset = end
+        return data
 
     def _error(self, reason: str, offset: int) -> DataError:
         return DataError(self._file, reason, offset)

@@ -45,19 +45,21 @@ SUFFIXES = (".ckpt", ".pt")
 _WITH_12_PLANES = halfka.INPUTS // halfka.PLANES * 12
 _PREFIXES = ("model.", "_orig_mod.")
 
-_DEEPEST = 32  # nested modules
+_MAX_DEPTH = 32  # nested modules
 
 # Packages whose names come up in checkpoints, as classes of settings, of optimizers, of parts of the model; and what
 # pickle makes plain values of.
-_KNOWN_PACKAGES = (
+_ALLOWED_PACKAGES = (
     "torch", "numpy", "collections", "argparse", "pathlib", "enum", "lightning", "lightning_fabric", "torchmetrics",
     "lightning_utilities", "pytorch_lightning", "ranger", "ranger21", "schedulefree", "model", "nnue_pytorch",
     "feature_set", "feature_block", "features", "feature_transformer", "halfka_v2_hm", "data_loader", "config",
     "datetime", "decimal", "fractions", "uuid",
 )  # fmt: skip
 _PLAIN = ("set", "frozenset", "list", "dict", "tuple", "slice", "range", "complex", "bytearray", "object")
-_KNOWN_NAMES = {f"{module}.{name}" for module in ("builtins", "__builtin__") for name in _PLAIN}
-_KNOWN_NAMES |= {f"{module}.{name}" for module in ("copyreg", "copy_reg") for name in ("_reconstructor", "__newobj__")}
+_ALLOWED_NAMES = {f"{module}.{name}" for module in ("builtins", "__builtin__") for name in _PLAIN}
+_ALLOWED_NAMES |= {
+    f"{module}.{name}" for module in ("copyreg", "copy_reg") for name in ("_reconstructor", "__newobj__")
+}
 _CONTAINERS: Mapping[str, type] = {"collections.defaultdict": dict, "collections.deque": list}
 
 Array = npt.NDArray[np.float32]
@@ -89,25 +91,26 @@ class _Reader:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._tensors = {_plain(name): tensor for name, tensor in read_tensors(path).items()}
+        self._tensors = {_strip_prefixes(name): tensor for name, tensor in read_tensors(path).items()}
 
     def net(self) -> CheckpointNet:
         """Builds the network. Raises DataError for a tensor that is missing or does not fit."""
-        tables = self._tables()
-        version, l1 = self._version(tables)
+        tables = self._table_names()
+        version, l1 = self._find_version(tables)
         self._check_input(tables, l1)
-        rows = self._rows(version, tables)
-        stacks = self._stacks(version, l1)
+        rows = self._read_rows(version, tables)
+        stacks = self._read_stacks(version, l1)
         bias = self._read("input.bias", (l1 + NUM_BUCKETS,))[:l1]
-        weights = {table.weight: block[:, :l1] for table, block in zip(_in_order(version), rows, strict=True)}
-        psqt = {table.psqt: block[:, l1:] for table, block in zip(_in_order(version), rows, strict=True)}
+        weights = {table.weight: block[:, :l1] for table, block in zip(_tables_in_order(version), rows, strict=True)}
+        psqt = {table.psqt: block[:, l1:] for table, block in zip(_tables_in_order(version), rows, strict=True)}
         return CheckpointNet(version, l1, {"transformer_bias": bias, **weights, **psqt, **stacks})
 
-    def _tables(self) -> list[str]:
+    def _table_names(self) -> list[str]:
         """Returns the names of the first layer's weights, in the order of the feature sets."""
         if "input.weight" in self._tensors:
             return ["input.weight"]
-        tables = [name for k in range(8) if (name := f"input.features.{k}.weight") in self._tensors]
+        names = [f"input.features.{k}.weight" for k in range(8)]
+        tables = [name for name in names if name in self._tensors]
         if not tables:
             raise DataError(
                 self._path, "no tensor input.weight: not a checkpoint of nnue-pytorch that this program knows"
@@ -117,7 +120,7 @@ class _Reader:
     def _shape(self, name: str) -> tuple[int, ...]:
         return tuple(self._tensors[name].shape)
 
-    def _version(self, tables: Sequence[str]) -> tuple[Version, int]:
+    def _find_version(self, tables: Sequence[str]) -> tuple[Version, int]:
         """Returns the version and width that the shapes of the first layer's tables belong to. Raises DataError if
         there are none."""
         shapes = [self._shape(name) for name in tables]
@@ -125,55 +128,62 @@ class _Reader:
         l1 = shapes[0][-1] - NUM_BUCKETS if len(shapes[0]) == 2 else 0
         fitting = [version for version in VERSIONS.values() if _fits(version, inputs)]
         if len(inputs) != len(shapes) or not fitting:
-            known = "; ".join(f"{version.name} {_sizes(version, len(tables))}" for version in _distinct(len(tables)))
+            known = "; ".join(
+                f"{version.name} {_format_sizes(version, len(tables))}" for version in _distinct_versions(len(tables))
+            )
             raise DataError(
-                self._path, f"{' and '.join(tables)}: {_listed(shapes)}, expected is [inputs, l1 + 8] with: {known}"
+                self._path,
+                f"{' and '.join(tables)}: {_format_shapes(shapes)}, expected is [inputs, l1 + 8] with: {known}",
             )
         if not 0 < l1 <= MAX_L1 or l1 % L1_STEP:
-            raise DataError(self._path, f"{tables[0]}: {_listed(shapes)}, expected is a multiple of {L1_STEP}, and 8")
+            raise DataError(
+                self._path, f"{tables[0]}: {_format_shapes(shapes)}, expected is a multiple of {L1_STEP}, and 8"
+            )
         return next((version for version in fitting if version.l1 == l1), fitting[-1]), l1
 
     def _check_input(self, tables: Sequence[str], l1: int) -> None:
         for name in tables:
-            self._expect(name, (self._shape(name)[0], l1 + NUM_BUCKETS))
+            self._check_shape(name, (self._shape(name)[0], l1 + NUM_BUCKETS))
 
-    def _rows(self, version: Version, tables: Sequence[str]) -> list[Array]:
+    def _read_rows(self, version: Version, tables: Sequence[str]) -> list[Array]:
         """Returns the rows of each feature set, those of HalfKAv2_hm last, with its factoriser added."""
-        blocks = [self._numbers(name) for name in tables]
+        blocks = [self._to_float32(name) for name in tables]
         if len(blocks) == 1:
             borders = np.cumsum([table.inputs for table in version.tables[1:]], dtype=np.int64)
             blocks = np.split(blocks[0], borders)
         last = tables[-1]
         virtual = f"{last.removesuffix('weight')}virtual_weight"
-        more = self._read(virtual, (halfka.VIRTUAL, blocks[-1].shape[1])) if virtual in self._tensors else None
-        return [*blocks[:-1], _pieces(blocks[-1], more)]
+        factoriser = None
+        if virtual in self._tensors:
+            factoriser = self._read(virtual, (halfka.VIRTUAL, blocks[-1].shape[1]))
+        return [*blocks[:-1], _merge_piece_rows(blocks[-1], factoriser)]
 
-    def _stacks(self, version: Version, l1: int) -> dict[str, Array]:
+    def _read_stacks(self, version: Version, l1: int) -> dict[str, Array]:
         """Returns the arrays of the layer stacks, with what all buckets share added to fc_0."""
         outputs = version.fc_0_out
-        weight, bias = self._layer("l1", NUM_BUCKETS * outputs, l1)
+        weight, bias = self._read_layer("l1", NUM_BUCKETS * outputs, l1)
         weight, bias = weight.reshape(NUM_BUCKETS, outputs, l1), bias.reshape(NUM_BUCKETS, outputs)
         for shared in ("l1_fact", "l1.factorized_linear"):
             if f"layer_stacks.{shared}.weight" in self._tensors:
-                more = self._named(shared, outputs, l1)
-                weight, bias = weight + more[0], bias + more[1]
-        second = self._layer("l2", NUM_BUCKETS * FC_1_OUT, version.fc_1_in)
-        last = self._layer("output", NUM_BUCKETS, version.fc_2_in)
+                shared_weight, shared_bias = self._read_linear(shared, outputs, l1)
+                weight, bias = weight + shared_weight, bias + shared_bias
+        fc_1_weight, fc_1_bias = self._read_layer("l2", NUM_BUCKETS * FC_1_OUT, version.fc_1_in)
+        fc_2_weight, fc_2_bias = self._read_layer("output", NUM_BUCKETS, version.fc_2_in)
         return {
             "fc_0_weight": weight,
             "fc_0_bias": bias,
-            "fc_1_weight": second[0].reshape(NUM_BUCKETS, FC_1_OUT, version.fc_1_in),
-            "fc_1_bias": second[1].reshape(NUM_BUCKETS, FC_1_OUT),
-            "fc_2_weight": last[0],
-            "fc_2_bias": last[1],
+            "fc_1_weight": fc_1_weight.reshape(NUM_BUCKETS, FC_1_OUT, version.fc_1_in),
+            "fc_1_bias": fc_1_bias.reshape(NUM_BUCKETS, FC_1_OUT),
+            "fc_2_weight": fc_2_weight,
+            "fc_2_bias": fc_2_bias,
         }
 
-    def _layer(self, name: str, outputs: int, inputs: int) -> tuple[Array, Array]:
+    def _read_layer(self, name: str, outputs: int, inputs: int) -> tuple[Array, Array]:
         """Returns weight and bias of a layer of the stacks, under its old or its new name."""
         linear = f"{name}.linear"
-        return self._named(linear if f"layer_stacks.{linear}.weight" in self._tensors else name, outputs, inputs)
+        return self._read_linear(linear if f"layer_stacks.{linear}.weight" in self._tensors else name, outputs, inputs)
 
-    def _named(self, name: str, outputs: int, inputs: int) -> tuple[Array, Array]:
+    def _read_linear(self, name: str, outputs: int, inputs: int) -> tuple[Array, Array]:
         weight = self._read(f"layer_stacks.{name}.weight", (outputs, inputs))
         return weight, self._read(f"layer_stacks.{name}.bias", (outputs,))
 
@@ -181,10 +191,10 @@ class _Reader:
         """Returns a tensor as float32. Raises DataError if it is missing or has another shape."""
         if name not in self._tensors:
             raise DataError(self._path, f"no tensor {name}, of {list(shape)}")
-        self._expect(name, shape)
-        return self._numbers(name)
+        self._check_shape(name, shape)
+        return self._to_float32(name)
 
-    def _numbers(self, name: str) -> Array:
+    def _to_float32(self, name: str) -> Array:
         """Returns a tensor as float32. Raises DataError for other types than floats, for fewer stored numbers than its
         shape has, and for numbers that are not finite."""
         tensor = self._tensors[name]
@@ -194,11 +204,12 @@ class _Reader:
         if not 0 < tensor.numel() <= stored:
             raise DataError(self._path, f"{name}: {list(tensor.shape)} is more than its {stored:,} numbers")
         numbers: Array = tensor.detach().float().clone().numpy()
-        if broken := int(np.count_nonzero(~np.isfinite(numbers))):
-            raise DataError(self._path, f"{name}: {broken} of {numbers.size} numbers are not finite")
+        num_infinite = int(np.count_nonzero(~np.isfinite(numbers)))
+        if num_infinite:
+            raise DataError(self._path, f"{name}: {num_infinite} of {numbers.size} numbers are not finite")
         return numbers
 
-    def _expect(self, name: str, shape: tuple[int, ...]) -> None:
+    def _check_shape(self, name: str, shape: tuple[int, ...]) -> None:
         """Checks the shape of a tensor. Raises DataError."""
         if self._shape(name) != shape:
             raise DataError(self._path, f"{name}: {list(self._shape(name))}, expected is {list(shape)}")
@@ -211,34 +222,35 @@ def read_tensors(path: Path) -> Mapping[str, Tensor]:
     import torch
     from torch.serialization import get_unsafe_globals_in_checkpoint, safe_globals
 
-    sizes = _sizes_of_storages(path)
+    sizes = _storage_sizes(path)
     names: list[str] = []
     try:
         names = get_unsafe_globals_in_checkpoint(path)
-        stand_ins: list[Any] = [(_stand_in(name), name) for name in names if _is_known(name)]
+        stand_ins: list[Any] = [(_stand_in(name), name) for name in names if _is_allowed(name)]
         with safe_globals(stand_ins), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about pickle protocols other than torch's own
             # Mapped, a storage can't exceed the file. Read into memory, torch would trust the sizes in the pickle.
             tree = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
     except Exception as error:  # torch raises many kinds of errors for bad files
-        strange = [name for name in names if not _is_known(name)]
-        if strange:
-            what = f"names code or a class that no checkpoint needs, {strange[0]}"
+        refused = [name for name in names if not _is_allowed(name)]
+        if refused:
+            problem = f"names code or a class that no checkpoint needs, {refused[0]}"
         else:
-            what = f"has an entry that can't be read ({format_error(error):.200}; save the state_dict alone)"
-        raise DataError(path, f"{what}: it is not run, and the file not read") from None
-    tensors = {name: value for name, value in _named_tensors(tree) if isinstance(value, torch.Tensor)}
+            problem = f"has an entry that can't be read ({format_error(error):.200}; save the state_dict alone)"
+        raise DataError(path, f"{problem}: it is not run, and the file not read") from None
+    tensors = {name: value for name, value in _read_state_dict(tree) if isinstance(value, torch.Tensor)}
     if not tensors:
         raise DataError(path, "has no tensors: a state_dict, or a checkpoint with one, is expected")
     for name, tensor in tensors.items():
         if tensor.layout is not torch.strided or tensor.device.type != "cpu":
             raise DataError(path, f"{name}: {tensor.layout} on {tensor.device}; plain numbers are expected")
-        if (size := tensor.untyped_storage().nbytes()) not in sizes:
+        size = tensor.untyped_storage().nbytes()
+        if size not in sizes:
             raise DataError(path, f"{name}: {size:,} bytes are expected, and no storage of the file has so many")
     return tensors
 
 
-def _sizes_of_storages(path: Path) -> set[int]:
+def _storage_sizes(path: Path) -> set[int]:
     """Reads the whole file, and returns the sizes of the entries of its zip archive, in bytes. Raises DataError if it
     is damaged."""
     try:
@@ -269,9 +281,9 @@ def _check_archive(path: Path, archive: zipfile.ZipFile) -> set[int]:
     return {entry.file_size for entry in archive.infolist()}
 
 
-def _is_known(name: str) -> bool:
-    """Returns whether checkpoints are known to hold objects of this class."""
-    return name.partition(".")[0] in _KNOWN_PACKAGES or name in _KNOWN_NAMES
+def _is_allowed(name: str) -> bool:
+    """Returns whether a checkpoint may hold objects of this class."""
+    return name.partition(".")[0] in _ALLOWED_PACKAGES or name in _ALLOWED_NAMES
 
 
 def _stand_in(name: str) -> Callable[..., object]:
@@ -296,10 +308,10 @@ def _stand_in(name: str) -> Callable[..., object]:
     return type(name, (), methods)
 
 
-def _named_tensors(tree: Any) -> Iterator[tuple[str, Any]]:
+def _read_state_dict(tree: Any) -> Iterator[tuple[str, Any]]:
     """Yields the names and values of the state_dict in a loaded file, or of a module's parameters."""
     if not isinstance(tree, dict):
-        yield from _of_module(tree, "", 0)
+        yield from _read_module(tree, "", 0)
         return
     inner = tree.get("state_dict")
     for name, value in (inner if isinstance(inner, dict) else tree).items():
@@ -307,28 +319,28 @@ def _named_tensors(tree: Any) -> Iterator[tuple[str, Any]]:
             yield name, value
 
 
-def _of_module(module: Any, prefix: str, depth: int) -> Iterator[tuple[str, Any]]:
+def _read_module(module: Any, prefix: str, depth: int) -> Iterator[tuple[str, Any]]:
     """Yields the parameters of a pickled torch.nn.Module, named as in its state_dict."""
     state = getattr(module, "__dict__", {})
     for name, value in _items(state.get("_parameters")):
         yield f"{prefix}{name}", value
     for name, value in _items(state.get("_modules")):
-        if depth < _DEEPEST:
-            yield from _of_module(value, f"{prefix}{name}.", depth + 1)
+        if depth < _MAX_DEPTH:
+            yield from _read_module(value, f"{prefix}{name}.", depth + 1)
 
 
 def _items(mapping: Any) -> Sequence[tuple[Any, Any]]:
     return list(mapping.items()) if isinstance(mapping, dict) else []
 
 
-def _plain(name: str) -> str:
+def _strip_prefixes(name: str) -> str:
     """Returns a tensor's name without the prefixes that Lightning and torch.compile add."""
     while name.startswith(_PREFIXES):
         name = name.removeprefix("model.").removeprefix("_orig_mod.")
     return name.replace("._orig_mod.", ".")
 
 
-def _in_order(version: Version) -> list[Table]:
+def _tables_in_order(version: Version) -> list[Table]:
     """Returns the version's tables in nnue-pytorch's order: that of HalfKAv2_hm last."""
     return [*version.tables[1:], version.tables[0]]
 
@@ -337,35 +349,35 @@ def _fits(version: Version, inputs: Sequence[int]) -> bool:
     """Returns whether tables with these numbers of inputs can be those of the version."""
     more = [table.inputs for table in version.tables[1:]]
     if len(inputs) == 1:
-        return inputs[0] - sum(more) in _OF_PIECES
+        return inputs[0] - sum(more) in _PIECE_INPUTS
     *others, pieces = inputs or [0]
-    return others == more and pieces in _OF_PIECES
+    return others == more and pieces in _PIECE_INPUTS
 
 
-_OF_PIECES = (halfka.INPUTS, halfka.INPUTS + halfka.VIRTUAL, _WITH_12_PLANES)
+_PIECE_INPUTS = (halfka.INPUTS, halfka.INPUTS + halfka.VIRTUAL, _WITH_12_PLANES)
 
 
-def _distinct(tables: int) -> list[Version]:
+def _distinct_versions(num_tables: int) -> list[Version]:
     """Returns one version for each set of inputs. With several tables, only versions of that many."""
     by_inputs: dict[tuple[int, ...], Version] = {}
     for version in VERSIONS.values():
         by_inputs.setdefault(tuple(table.inputs for table in version.tables), version)
-    return [version for version in by_inputs.values() if tables == 1 or len(version.tables) == tables]
+    return [version for version in by_inputs.values() if num_tables == 1 or len(version.tables) == num_tables]
 
 
-def _sizes(version: Version, tables: int) -> str:
+def _format_sizes(version: Version, tables: int) -> str:
     """Returns the numbers of inputs that a version's tables may have, for the message of an error."""
     more = [table.inputs for table in version.tables[1:]]
     if tables == 1:
-        return " or ".join(f"{sum(more) + pieces}" for pieces in _OF_PIECES)
+        return " or ".join(f"{sum(more) + pieces}" for pieces in _PIECE_INPUTS)
     return ", ".join(map(str, [*more, _WITH_12_PLANES]))
 
 
-def _listed(shapes: Sequence[tuple[int, ...]]) -> str:
+def _format_shapes(shapes: Sequence[tuple[int, ...]]) -> str:
     return " and ".join(str(list(shape)) for shape in shapes)
 
 
-def _pieces(rows: Array, factoriser: Array | None) -> Array:
+def _merge_piece_rows(rows: Array, factoriser: Array | None) -> Array:
     """Converts the rows of HalfKAv2_hm to 11 planes, [22528, l1 + 8], with the factoriser added."""
     virtual = halfka.virtual_features()
     if len(rows) == halfka.INPUTS + halfka.VIRTUAL:

@@ -16,7 +16,7 @@ from torch.nn import functional
 from pool.tasks.chess.layer_stacks import HiddenLayer, StackSpec, cuda_outputs, make_transform
 from pool.tasks.chess.stockfish.quantization import roundings
 from pool.tasks.chess.stockfish.versions import FC_1_OUT, NUM_BUCKETS, Version
-from pool.tasks.chess.training.fake_quantization import clip_sum, fake_floor, rounded
+from pool.tasks.chess.training.fake_quantization import clip_sum, fake_floor, fake_round
 
 
 class LayerStacks(nn.Module):
@@ -96,7 +96,7 @@ class LayerStacks(nn.Module):
         weight, bias = self.fc_0()
         parameters = {**self._own_parameters(), "fc_0_weight": weight, "fc_0_bias": bias}
         if self._rules:
-            parameters = {name: rounded(parameter, self._rules[name]) for name, parameter in parameters.items()}
+            parameters = {name: fake_round(parameter, self._rules[name]) for name, parameter in parameters.items()}
         if not self.cuts_activations:  # weights are scaled, as they are far fewer than the products
             parameters["fc_0_weight"] = parameters["fc_0_weight"] * self.version.product_factor
         return tuple(parameters.values())

@@ -29,20 +29,20 @@ class StockfishTask(ChessTask):
     def check(self, schema: BatchSchema) -> None:
         """Checks that the batches and the file to start from fit the model. Raises ValueError."""
         name = self._model.feature_set
-        inputs, of_batches = self._model.inputs, num_inputs(schema)
+        inputs, batch_inputs = self._model.inputs, num_inputs(schema)
         remedy = f"set data.chess.features = {name} or change model.version or model.factorized"
-        if of_batches != inputs:
+        if batch_inputs != inputs:
             factorized = str(self._model.factorized).lower()
             setting = f"model.version = {self._model.version} with model.factorized = {factorized}"
             raise ValueError(
-                f"data.chess.features: {of_batches} inputs, but {setting} needs the {inputs} of {name}; {remedy}"
+                f"data.chess.features: {batch_inputs} inputs, but {setting} needs the {inputs} of {name}; {remedy}"
             )
         if schema.num_buckets != NUM_BUCKETS:
             raise ValueError(
                 f"data.chess.features: {schema.num_buckets} output buckets, but the net has {NUM_BUCKETS}; "
                 f"set data.chess.features = {name}"
             )
-        self._start()
+        self._read_start_floats()
 
     def build_model(self) -> StockfishModel:
         """Returns a newly initialised model."""
@@ -50,7 +50,7 @@ class StockfishTask(ChessTask):
 
     def initialize(self, model: nn.Module) -> None:
         """Loads the network of model.start_from, if that is set."""
-        floats = self._start()
+        floats = self._read_start_floats()
         if floats is not None:
             _nnue(model).load_merged_floats(floats)
 
@@ -70,7 +70,7 @@ class StockfishTask(ChessTask):
         network, and DataError if it can't be written."""
         write_network(self.network(model, description), path)
 
-    def _start(self) -> Floats | None:
+    def _read_start_floats(self) -> Floats | None:
         """Returns the floats of the network in model.start_from, or None if that is not set. Raises DataError, and
         ValueError if the network does not fit the model."""
         if self._model.start_from is None:

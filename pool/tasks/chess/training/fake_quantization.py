@@ -21,7 +21,7 @@ _JUST_BELOW = 3e-5  # of a step: a float32 just below a whole number, by roundin
 _ROWS = 256  # rows that are rounded at a time on a CPU, which stay in the cache
 
 
-def rounded(values: Tensor, rule: Rounding) -> Tensor:
+def fake_round(values: Tensor, rule: Rounding) -> Tensor:
     """Rounds values to those that the integers of the exported file represent. Gradients pass unchanged."""
     out: Tensor = _StraightThrough.apply(values, rule.scale, rule.mode)  # type: ignore[no-untyped-call]
     return out

@@ -30,7 +30,8 @@ def num_inputs(schema: BatchSchema) -> int:
         raise ValueError(f"data.source: batches have no sparse field {FIELD!r} with two bags a sample")
     if fields[FIELD].values:
         raise ValueError(f"data.source: the sparse field {FIELD!r} has values; these networks know none")
-    if missing := _LABELS - {field.name for field in schema.dense}:
+    missing = _LABELS - {field.name for field in schema.dense}
+    if missing:
         raise ValueError(f"data.source: batches have no dense field {', '.join(sorted(missing))}")
     return fields[FIELD].num_features
 
@@ -42,7 +43,7 @@ def batch_loss(config: LossConfig, output: Tensor, batch: TensorBatch, progress:
     labels = replace_mate_scores(batch.dense["score"], config), batch.dense["result"]
     share = score_share(config, progress, output.detach())
     if supports(output, *labels):
-        return win_rate_loss(output, *labels, share, _settings(config), weighs=config.weighs)
+        return win_rate_loss(output, *labels, share, _kernel_settings(config), weighs=config.weighs)
     return mean_loss(output, *labels, config, share)
 
 
@@ -51,11 +52,11 @@ def replace_mate_scores(score: Tensor, config: LossConfig) -> Tensor:
     worth less, and the best output is finite."""
     if not config.mate_base:
         return score
-    plain = score.float()
-    plies = (_MATE - plain.abs()).clamp(min=0)
-    mates = plain.sign() * (config.mate_base + config.mate_scale * config.mate_decay**plies)
-    is_mate = (plain.abs() >= _MATE - _LONGEST_MATE) & (plain != NO_SCORE)
-    return torch.where(is_mate, mates, plain)
+    scores = score.float()
+    plies = (_MATE - scores.abs()).clamp(min=0)
+    mate_scores = scores.sign() * (config.mate_base + config.mate_scale * config.mate_decay**plies)
+    is_mate = (scores.abs() >= _MATE - _LONGEST_MATE) & (scores != NO_SCORE)
+    return torch.where(is_mate, mate_scores, scores)
 
 
 def win_probability(score: Tensor, offset: float, scaling: float) -> Tensor:
@@ -70,22 +71,22 @@ def mean_loss(output: Tensor, score: Tensor, result: Tensor, config: LossConfig,
     `result` (-1, 0, 1) are as in the batch, all [B]. A sample that lacks one of these two uses the other in its place.
     `share` is lambda, one number or one for each sample."""
     predicted = win_probability(output * config.output_unit, config.in_offset, config.in_scaling)
-    wanted = win_probability(score.to(output.dtype), config.out_offset, config.out_scaling)
-    outcome = torch.where(result == NO_RESULT, wanted, (result.to(output.dtype) + 1.0) * 0.5)
-    wanted = torch.where(score == NO_SCORE, outcome, wanted)
-    target = share * wanted + (1.0 - share) * outcome
+    by_score = win_probability(score.to(output.dtype), config.out_offset, config.out_scaling)
+    outcome = torch.where(result == NO_RESULT, by_score, (result.to(output.dtype) + 1.0) * 0.5)
+    by_score = torch.where(score == NO_SCORE, outcome, by_score)
+    target = share * by_score + (1.0 - share) * outcome
     losses = (target - predicted).abs().pow(config.exponent)
     if not config.weighs:
         return losses.mean()
     if config.asymmetry:
         losses = losses * (1.0 + config.asymmetry * (predicted > target).to(losses.dtype))
-    undecided = (wanted - 0.5).square() * wanted * (1.0 - wanted)
+    undecided = (by_score - 0.5).square() * by_score * (1.0 - by_score)
     weights = 1.0 + (2.0**config.weight_boost - 1.0) * undecided.pow(config.weight_power)
     mean: Tensor = (losses * weights).sum() / weights.sum()
     return mean
 
 
-def _settings(config: LossConfig) -> list[float]:
+def _kernel_settings(config: LossConfig) -> list[float]:
     """Returns the loss's numbers in the order of the structure in pool/tasks/chess/cuda/win_rate_loss.cu."""
     curves = config.output_unit, config.in_offset, config.in_scaling, config.out_offset, config.out_scaling
     return [*curves, config.exponent, 2.0**config.weight_boost - 1.0, config.weight_power, config.asymmetry]

@@ -36,11 +36,14 @@ def lambda_at(config: LossConfig, progress: Progress) -> LambdaAtStep:
     index = find_part(begins, progress.step)
     part = config.lambda_parts[index]
     steps = progress.total_steps - begins[index] if part.steps is None else part.steps
-    way = min(1.0, (progress.step - begins[index]) / max(1, steps))
+    fraction = min(1.0, (progress.step - begins[index]) / max(1, steps))
     if part.curve == "cosine":
-        way = (1 - math.cos(math.pi * way)) / 2
-    ends = (part.start, part.start if part.end is None else part.end), part.jitter
-    return LambdaAtStep(*(begin + (end - begin) * way for begin, end in ends))
+        fraction = (1 - math.cos(math.pi * fraction)) / 2
+    end = part.start if part.end is None else part.end
+    first_factor, last_factor = part.jitter
+    return LambdaAtStep(
+        part.start + (end - part.start) * fraction, first_factor + (last_factor - first_factor) * fraction
+    )
 
 
 def score_share(config: LossConfig, progress: Progress, like: Tensor) -> float | Tensor:
@@ -76,7 +79,7 @@ class _NoiseSequence:
 
     def at(self, step: int) -> float:
         """Returns the value at a step. Blocks before the one that is kept are computed anew from the first."""
-        number, place = divmod(step, _BLOCK)
+        number, index = divmod(step, _BLOCK)
         if number < self._number:
             self._number, self._block = -1, [0.0]
         while self._number < number:
@@ -84,7 +87,7 @@ class _NoiseSequence:
             drawn = torch.randn(_BLOCK, generator=generator, dtype=torch.float64).tolist()
             self._block = autoregressive(self._block[-1], drawn, self._keep)
             self._number += 1
-        return self._block[place]
+        return self._block[index]
 
 
 _cached_noise = functools.cache(_NoiseSequence)
@@ -92,9 +95,9 @@ _cached_noise = functools.cache(_NoiseSequence)
 
 def autoregressive(value: float, drawn: list[float], keep: float) -> list[float]:
     """Returns the values that follow `value` in the process of `lambda_noise`, one for each number in `drawn`."""
-    rest = math.sqrt(1 - keep * keep)
+    noise_factor = math.sqrt(1 - keep * keep)
     values = []
     for number in drawn:
-        value = keep * value + rest * number
+        value = keep * value + noise_factor * number
         values.append(value)
     return values

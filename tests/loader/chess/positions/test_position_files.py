@@ -170,7 +170,7 @@ def test_compressed_files_give_the_same_entries(
 def test_where_games_begin_is_kept_beside_a_file(
     files: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(game_index, "SMALLEST", 0)
+    monkeypatch.setattr(game_index, "MIN_NBYTES", 0)
     for name in GAMES:
         path = tmp_path / files[name].name
         path.write_bytes(files[name].read_bytes() * 100)
@@ -203,7 +203,7 @@ def test_where_games_begin_is_kept_beside_a_file(
 def test_verify_and_dump_neither_trust_nor_write_where_games_begin(
     files: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(game_index, "SMALLEST", 0)
+    monkeypatch.setattr(game_index, "MIN_NBYTES", 0)
     for name in GAMES:
         path = tmp_path / files[name].name
         path.write_bytes(files[name].read_bytes() * 100)
@@ -233,7 +233,7 @@ def test_verify_and_dump_neither_trust_nor_write_where_games_begin(
 def test_a_folder_that_takes_no_index_costs_a_line(
     files: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(game_index, "SMALLEST", 0)
+    monkeypatch.setattr(game_index, "MIN_NBYTES", 0)
     path = tmp_path / files["viriformat"].name
     path.write_bytes(files["viriformat"].read_bytes())
     (tmp_path / f".{path.name}.borders").mkdir()

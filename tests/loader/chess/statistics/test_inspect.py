@@ -168,7 +168,7 @@ def test_each_format_gives_the_same_numbers_as_far_as_it_has_them(
 def test_what_a_filter_would_leave_is_what_it_leaves(files: dict[str, Path], tmp_path: Path) -> None:
     filters = FilterConfig(where="ply >= 16", skip_in_check=True, random_skip=1.0, piece_count=True)
     statistics = inspect(files["binpack"], filters, seed=3, threads=2)
-    left = {each.name: each.entries for each in statistics.left}
+    left = {each.name: each.entries for each in statistics.filter_counts}
     assert list(left) == ["skip_no_score", "skip_in_check", "random_skip", "piece_count", "where", "together"]
     for name, alone in (("together", filters), ("where", FilterConfig(where="ply >= 16", skip_no_score=False))):
         made = tmp_path / f"{name}.psv"

@@ -91,7 +91,7 @@ def in_two(files: list[Path], made: Path, threads: int) -> Sequence[SplitFile]:
 def shuffled(files: list[Path], made: Path, threads: int) -> int:
     """With buckets on disk, some of them in buckets of their own."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shuffling, "_limits", lambda *_: (5000, threads))
+        patch.setattr(shuffling, "_divide_memory", lambda *_: shuffling._Limits(5000, threads))
         patch.setattr(shuffling, "BLOCK", 100)
         return shuffle(open_sources([files[0], files[2]]), target_from_name(made), made, 5, 1 << 30, threads)
 
@@ -242,7 +242,7 @@ def test_other_options_are_refused_in_one_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(shuffling, "_limits", lambda _memory, threads: (5_000, threads))
+    monkeypatch.setattr(shuffling, "_divide_memory", lambda _memory, threads: shuffling._Limits(5_000, threads))
     given = command("shuffle", games)
     assert dies(Changes(8), lambda: main(given))
     there = {path: (tmp_path / path).read_bytes() for path in names(tmp_path)}
@@ -258,7 +258,7 @@ def test_a_death_between_the_name_and_the_end_of_the_work_is_made_good(
     games: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = tmp_path / "made.viri"
-    monkeypatch.setattr(shuffling, "_limits", lambda _memory, threads: (5_000, threads))
+    monkeypatch.setattr(shuffling, "_divide_memory", lambda _memory, threads: shuffling._Limits(5_000, threads))
 
     def again() -> int:
         return shuffle(open_sources(games[:1]), target_from_name(made), made, 5, 1 << 30)
@@ -321,7 +321,7 @@ def test_a_full_disk_keeps_the_buckets_of_a_shuffle(
     whole = tmp_path / "whole" / "made.viri"
     whole.parent.mkdir()
     shuffle(open_sources(games[:1]), target_from_name(whole), whole, 0, 1 << 30)
-    monkeypatch.setattr(shuffling, "_limits", lambda _memory, threads: (5_000, threads))
+    monkeypatch.setattr(shuffling, "_divide_memory", lambda _memory, threads: shuffling._Limits(5_000, threads))
     with monkeypatch.context() as patch:
         patch.setattr(os, "pwrite", FullDisk(60).write)
         assert main(command("shuffle", games)) == 71
@@ -353,7 +353,7 @@ def test_a_shuffle_goes_on_with_its_buckets(
     files = [games[0], games[2]]
     whole, made = tmp_path / f"whole.{ending}", tmp_path / f"made.{ending}"
     entries = shuffle(open_sources(files), target_from_name(whole), whole, 5, 1 << 30, 2)
-    monkeypatch.setattr(shuffling, "_limits", lambda _memory, threads: (held, threads))
+    monkeypatch.setattr(shuffling, "_divide_memory", lambda _memory, threads: shuffling._Limits(held, threads))
     sizes: list[int] = []
     while not made.exists():
         stop = partial(stop_at, 5 + 2 * len(sizes), itertools.count(1))

@@ -263,7 +263,7 @@ def shuffled(path: Path, made: Path, seed: int, held: int | None = None, threads
     """`held`: bytes of units at once."""
     with pytest.MonkeyPatch.context() as patch:
         if held is not None:
-            patch.setattr(shuffling, "_limits", lambda *_: (held, threads))
+            patch.setattr(shuffling, "_divide_memory", lambda *_: shuffling._Limits(held, threads))
         shuffle(open_sources([path]), target_from_name(made), made, seed, 4 << 30, threads)
     units = units_in(made)
     made.unlink()

@@ -21,7 +21,7 @@ NOWHERE = np.zeros(0, np.int64)
 INPUTS = Inputs("HalfKAv2_hm")
 
 
-def positions_of(count: int) -> list[Position]:
+def unpack_positions(count: int) -> list[Position]:
     """Each is known by its number of pieces."""
     return [Position(NOWHERE, NOWHERE, number) for number in range(count)]
 
@@ -47,7 +47,7 @@ def test_pairs_that_are_zero_together_come_together() -> None:
     groups = rng.random((2000, 16)) < 0.5
     shuffled = rng.permutation(64)
     active = (np.repeat(groups, 4, axis=1) & (rng.random((2000, 64)) < 0.9))[:, shuffled].reshape(1000, 128)
-    found = find_order(activations_of(active), positions_of(1000))
+    found = find_order(activations_of(active), unpack_positions(1000))
     blocks = shuffled[found.order].reshape(16, 4) // 4
     assert (blocks == blocks[:, :1]).all()
     assert sorted(found.order) == list(range(64))
@@ -60,7 +60,7 @@ def test_pairs_that_are_zero_together_come_together() -> None:
 def test_of_eight_pairs_the_order_is_as_good_as_the_best_there_is(seed: int) -> None:
     rng = np.random.default_rng(seed)
     active = (rng.random((40, 16)) < np.tile(rng.choice([0.1, 0.5, 0.9], 8), 2)).astype(int)
-    found = find_order(activations_of(active), positions_of(40))
+    found = find_order(activations_of(active), unpack_positions(40))
     chosen = np.delete(active, np.s_[3::4], axis=0)
     best = max(zero_blocks(chosen, [*block, *(set(range(8)) - set(block))]) for block in combinations(range(8), BLOCK))
     assert zero_blocks(chosen, found.order.tolist()) in (best, zero_blocks(chosen, range(8)))
@@ -73,7 +73,7 @@ def test_an_order_that_does_not_hold_elsewhere_is_not_taken() -> None:
     together = np.array([0, 1, 0, 1, 0, 1, 0, 1])
     active = np.tile(together, (40, 2))
     active[3::4] = np.tile([0, 0, 0, 0, 1, 1, 1, 1], 2)
-    found = find_order(activations_of(active), positions_of(40))
+    found = find_order(activations_of(active), unpack_positions(40))
     assert found.order.tolist() == list(range(8))
     assert (found.before, found.after) == (0.5, 0.5)
 
@@ -83,13 +83,13 @@ def test_an_order_that_does_not_hold_elsewhere_is_not_taken() -> None:
 )
 def test_what_can_not_be_ordered_is_refused(pairs: int, count: int, said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        find_order(activations_of(np.zeros((count, 2 * pairs))), positions_of(count))
+        find_order(activations_of(np.zeros((count, 2 * pairs))), unpack_positions(count))
 
 
 def test_positions_are_those_of_data_and_of_lists(tmp_path: Path) -> None:
     fens = list(probe_fens(5))
     (tmp_path / "x.epd").write_text("\n".join(fens))
-    found = read_positions([str(tmp_path / "*.epd"), str(VALIDATION)], INPUTS, "--permute", most=700)
+    found = read_positions([str(tmp_path / "*.epd"), str(VALIDATION)], INPUTS, "--permute", max_positions=700)
     assert len(found) == 700
     assert [one.own.tolist() for one in found[:5]] == [read_fen(fen, INPUTS).own.tolist() for fen in fens]
     assert len({tuple(one.own.tolist()) for one in found}) > 600

@@ -20,7 +20,7 @@ from pool.tasks.chess import perspective, stockfish
 from pool.tasks.chess.perspective.export_list import list_exported_tensors
 from pool.tasks.chess.perspective.quantization import roundings as perspective_roundings
 from pool.tasks.chess.stockfish.quantization import roundings
-from pool.tasks.chess.training.fake_quantization import rounded
+from pool.tasks.chess.training.fake_quantization import fake_round
 from tests.pool.kernels.sparse_inputs import random_input
 
 BORDERS = (0, 3, 3, 10, 20, 25, 26, 30, 40)
@@ -96,10 +96,10 @@ def test_stockfishs_network(factorized: bool, fake: tuple[str, ...], kernels: st
                 rows[: halfka.INPUTS] += rows[other.first_virtual + torch.from_numpy(halfka.virtual_features())]
                 rows[other.first_virtual :] = 0
             if rules:
-                rows.copy_(rounded(rows, rules[f"{name}_weight"]))
+                rows.copy_(fake_round(rows, rules[f"{name}_weight"]))
         if rules:
             assert other.transformer.bias is not None
-            other.transformer.bias.copy_(rounded(other.transformer.bias, rules["transformer_bias"]))
+            other.transformer.bias.copy_(fake_round(other.transformer.bias, rules["transformer_bias"]))
         other.transformer.weight.copy_(other.transformer.weight.bfloat16())
     given = batch(model.num_features, samples)
     assert_same_bits(results(model, given), results(other, given))
@@ -123,9 +123,9 @@ def test_perspective_networks(shape: dict[str, Any], fake: list[str]) -> None:
             rows[real:] = 0
         if fake:
             rules = perspective_roundings(list_exported_tensors(config, model.shape))
-            rows.copy_(rounded(rows, rules["l0w"]))
+            rows.copy_(fake_round(rows, rules["l0w"]))
             assert other.l0.bias is not None
-            other.l0.bias.copy_(rounded(other.l0.bias, rules["l0b"]))
+            other.l0.bias.copy_(fake_round(other.l0.bias, rules["l0b"]))
         rows.copy_(rows.bfloat16())
     given = batch(model.l0.num_features)
     assert_same_bits(results(model, given), results(other, given))

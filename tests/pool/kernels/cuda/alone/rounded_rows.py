@@ -12,7 +12,7 @@ from torch import Tensor
 from pool.nn.batch import SparseInput
 from pool.tasks.chess.cuda.effective_weights import ROUNDING_MODES, ParameterTransform, apply_transform
 from pool.tasks.chess.quantization import Rounding, RoundingMode
-from pool.tasks.chess.training.fake_quantization import RoundedSparseLinear, rounded
+from pool.tasks.chess.training.fake_quantization import RoundedSparseLinear, fake_round
 from tests.pool.kernels.cuda.on_cpu import CpuLauncher, without_kernels
 from tests.pool.kernels.sparse_inputs import input_of, random_input
 
@@ -34,7 +34,7 @@ def test_tensors_are_rounded_with_what_is_shared(mode: RoundingMode) -> None:
     found = apply_transform(
         ParameterTransform(0.75, ((4.0, ROUNDING_MODES.index(mode)),) * 2), [first, second], [shared]
     )
-    for each, wanted in zip(found, (rounded(first + shared, rule) * 0.75, rounded(second, rule)), strict=True):
+    for each, wanted in zip(found, (fake_round(first + shared, rule) * 0.75, fake_round(second, rule)), strict=True):
         assert torch.equal(each.view(torch.int32), wanted.view(torch.int32)) or torch.equal(
             each.isnan(), wanted.isnan()
         )

@@ -61,7 +61,7 @@ def test_the_file_evaluates_as_the_floats_do(exported: Path, tmp_path: Path) -> 
     evaluation = network.evaluate(positions)
     pieces = np.array([position.piece_count for position in positions])
     assert np.array_equal(evaluation.bucket, np.array(TABLE)[pieces])
-    assert np.array_equal(network.compute_values(PositionBatch.of(positions), 2), evaluation.value)
+    assert np.array_equal(network.compute_values(PositionBatch.from_positions(positions), 2), evaluation.value)
     words = ["validate", str(exported), str(tmp_path / "run"), "--data", str(SAMPLE / "validation.binpack")]
     assert main(words) == 0
 

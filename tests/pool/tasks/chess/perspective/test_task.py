@@ -22,7 +22,7 @@ from pool.tasks.chess.perspective import task as module
 from pool.tasks.chess.perspective.config import ExportTensor
 from pool.tasks.chess.perspective.description import read_description
 from pool.tasks.chess.perspective.export_list import list_exported_tensors
-from pool.tasks.chess.perspective.header import header
+from pool.tasks.chess.perspective.header import generate_header
 from pool.tasks.chess.perspective.model import PerspectiveModel
 from pool.tasks.chess.perspective.network import PerspectiveNetwork
 from pool.tasks.chess.perspective.shape import make_shape
@@ -270,11 +270,11 @@ def test_the_engine_of_the_tutorial_evaluates_to_exactly_what_pool_eval_says(tmp
 @pytest.mark.parametrize("rung", RUNGS)
 def test_headers_compile_and_agree_with_the_files_size(rung: str, tmp_path: Path) -> None:
     net = task_of(RUNGS[rung]).network(model_of(task_of(RUNGS[rung]))).net
-    (tmp_path / "net.h").write_text(header(net, "c", "net.bin"))
+    (tmp_path / "net.h").write_text(generate_header(net, "c", "net.bin"))
     (tmp_path / "x.c").write_text('#include "net.h"\nstruct net net;\n')
     compiler = need_program("cc", "gcc")
     subprocess.run([compiler, "-std=c11", "-Wall", "-Werror", "-c", "x.c"], cwd=tmp_path, check=True, timeout=60)
-    rust = header(net, "rust", "net.bin")
+    rust = generate_header(net, "rust", "net.bin")
     assert "pub struct Net {" in rust
     if (rustc := shutil.which("rustc")) is not None:
         (tmp_path / "net.rs").write_text(rust)

@@ -31,7 +31,7 @@ def test_numbers_are_written_as_by_hand_and_read_back(numbers: list[int]) -> Non
 
 
 def test_numbers_across_the_borders_of_pieces_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leb128, "_PIECE", 7)
+    monkeypatch.setattr(leb128, "_BLOCK_SIZE", 7)
     numbers = np.array(EDGES, np.int32)
     assert np.array_equal(decode(memoryview(encode(numbers)), len(EDGES), np.int32), numbers)
 

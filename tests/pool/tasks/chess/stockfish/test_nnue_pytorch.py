@@ -169,7 +169,7 @@ def test_it_becomes_a_checkpoint_with_the_same_floats(tmp_path: Path, capsys: py
     with pytest.raises(ValueError, match=r"model.start_from: .* has l1 = 16; set model.l1 = 16"):
         create_task(
             ModelConfig.model_validate({"version": version, "l1": 32, "start_from": str(path)}), LossConfig()
-        )._start()
+        )._read_start_floats()
 
 
 class Module(nn.Module):
