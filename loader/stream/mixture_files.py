@@ -81,15 +81,15 @@ def _check_no_conflict(key: str, path: Path, first: EntrySettings, second: Entry
     """Raises ValueError for a file that is named twice, by one entry or by two, unless the entries have no share and
     agree on everything else."""
     if second.component is not None:
-        setting = "share"
+        problem = "a file has one share"
     elif first.score_unit != second.score_unit:
-        setting = "score_unit"
+        problem = "a file has one score_unit"
     elif first.score_scale != second.score_scale:
-        setting = "score_scale"
+        problem = "a file has one score_scale"
     else:
         return
     if first.entry == second.entry:
         places = f"entry {first.entry + 1} twice"
     else:
         places = f"entry {first.entry + 1} and entry {second.entry + 1}"
-    raise ValueError(f"{key}: {path} is in {places}: a file has one {setting}")
+    raise ValueError(f"{key}: {path} is in {places}: {problem}")
