@@ -23,8 +23,8 @@ from pool.config.ensemble import MAX_GROUP_LOSSES
 from pool.config.tree import Config
 from pool.crash_points import crash_point
 from pool.device.cards import VISIBLE_DEVICES, describe_hidden_cards
-from pool.device.installation import count_installed_cards, read_driver_version, explain_unusable_cards
-from pool.device.names import parse_device, resolve_devices, describe_unused_devices
+from pool.device.installation import count_installed_cards, explain_unusable_cards, read_driver_version
+from pool.device.names import describe_unused_devices, parse_device, resolve_devices
 from pool.device.plugins import add_devices
 from pool.device.precision import apply_arithmetic
 from pool.device.probe import describe_cards

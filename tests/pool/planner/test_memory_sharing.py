@@ -10,7 +10,18 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from pool.device.proof import COPIED, NEEDED, OPENED, OUTLIVES, TRAINED, WRITTEN, Record, Setup, note, records
+from pool.device.proof import (
+    COPIED,
+    NEEDED,
+    OPENED,
+    OUTLIVES,
+    TRAINED,
+    WRITTEN,
+    Record,
+    Setup,
+    read_records,
+    write_record,
+)
 from pool.device.second_process import NotTriedError
 from pool.planner import memory_sharing
 from pool.planner.memory_sharing import CheckResult
@@ -50,7 +61,7 @@ def cards(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Cards:
     for name in ("find_sharing_problems", "find_copy_problem"):
         monkeypatch.setattr(memory_sharing, name, getattr(made, name))
     shared = SimpleNamespace(setup=lambda device: SETUPS[str(device)])
-    monkeypatch.setattr(memory_sharing, "shared_memory_of", lambda _: shared)
+    monkeypatch.setattr(memory_sharing, "get_shared_memory", lambda _: shared)
     return made
 
 
@@ -63,7 +74,7 @@ def test_what_is_new_is_tried_once_and_noted(cards: Cards) -> None:
     assert cards.tried == ["cuda:0"]
     assert first.works
     assert re.fullmatch(rf"shared memory was tried now, in \d+\.\d s, A100, driver 580\.1: {SHARED}", first.reason)
-    (record,) = records()
+    (record,) = read_records()
     assert (record.setup, record.problems) == (SETUPS["cuda:0"], dict.fromkeys(NEEDED, ""))
     assert second == CheckResult(
         works=True, reason=f"shared memory was tried on {record.day}, A100, driver 580.1: {SHARED}"
@@ -81,11 +92,11 @@ def test_each_kind_of_card_is_tried_and_copies_of_all_together(cards: Cards) -> 
 def test_only_what_is_not_noted_is_tried(cards: Cards) -> None:
     """And what else was seen stays."""
     seen = {**dict.fromkeys(NEEDED, ""), OUTLIVES: "it was gone"}
-    note(Record(SETUPS["cuda:0"], "2026-11-23", seen))
+    write_record(Record(SETUPS["cuda:0"], "2026-11-23", seen))
     assert proof("cuda:0").reason.startswith("shared memory was tried on 2026-11-23, A100")
     proof("cuda:0", "cuda:0")
     assert cards.tried == ["copies of cuda"]
-    assert Record.noted(SETUPS["cuda:0"]).problems == {**seen, COPIED: ""}
+    assert Record.find(SETUPS["cuda:0"]).problems == {**seen, COPIED: ""}
 
 
 def test_a_failure_is_noted_with_what_to_do(cards: Cards, tmp_path: Path) -> None:
@@ -103,7 +114,7 @@ def test_a_failure_is_noted_with_what_to_do(cards: Cards, tmp_path: Path) -> Non
 
 
 def test_other_bits_that_gpu_check_has_seen_count(cards: Cards) -> None:
-    note(Record(SETUPS["cuda:0"], "2026-11-23", {**dict.fromkeys(NEEDED, ""), TRAINED: "other bits"}))
+    write_record(Record(SETUPS["cuda:0"], "2026-11-23", {**dict.fromkeys(NEEDED, ""), TRAINED: "other bits"}))
     assert f"not seen that {TRAINED}: other bits" in proof("cuda:0").reason
     assert cards.tried == []
 
@@ -122,7 +133,7 @@ def test_what_may_pass_is_not_noted_and_tried_again(function: str, cards: Cards)
     assert verdict.reason == (
         "it can't be tried now whether processes can share memory of A100, driver 580.1: CUDA error: out of memory"
     )
-    assert records() == ()
+    assert read_records() == ()
     cards.not_tried = ""
     assert proof("cuda:0", "cuda:1").works
 
