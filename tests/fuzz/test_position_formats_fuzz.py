@@ -142,9 +142,11 @@ def test_damaged_files_are_told_in_one_line(name: str, checker: Checker) -> None
         length = 1 + number % 9
         match number % 3:
             case 0:
-        data [at:at + length] = rng.randbytes(length) case 1:
-        del data [at:at + length] case _:
-        data[at : at + length] = bytes([255]) * length
+                data[at : at + length] = rng.randbytes(length)
+            case 1:
+                del data[at : at + length]
+            case _:
+                data[at : at + length] = bytes([255]) * length
         good, offset = checker.check(bytes(data))
         if offset is not None:
             assert good > 0 or offset <= at or name == "pgn"  # whose games are read whole
