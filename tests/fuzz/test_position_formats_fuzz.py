@@ -68,7 +68,7 @@ class Checker:
         assert writer.entries == len(lines)
         again, none = self.read(writer.take())
         assert none is None
-#The clock and en - passant squares that no pawn can take on are not kept within a game.
+        # The clock and en - passant squares that no pawn can take on are not kept within a game.
         assert [_kept(self.name, line) for line in again] == [_kept(self.name, line) for line in lines]
         self.entries += len(lines)
         return len(lines), None if fault is None else fault[2]
