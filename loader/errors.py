@@ -19,7 +19,7 @@ def escape_to_one_line(text: str) -> str:
 
 
 def has_error_number(error: BaseException | None, numbers: Collection[int]) -> bool:
-    """Tells whether an error, or one that caused it, is an OSError with one of these error numbers."""
+    """Returns whether an error, or one that caused it, is an OSError with one of these error numbers."""
     while error is not None:
         if isinstance(error, OSError) and error.errno in numbers:
             return True

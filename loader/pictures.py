@@ -14,11 +14,12 @@ from loader.files.whole_file import write_atomically
 
 # late imports: matplotlib is an extra, and takes long to load
 
-_DOTS = 110  # dots per inch
+_DOTS_PER_INCH = 110
 
 
 def require_matplotlib(option: str) -> None:
-    """Raises UsageError that names the option if matplotlib is not installed. Called before any work is done."""
+    """Checks that matplotlib is installed, which the command-line option `option` needs. Raises UsageError if it is
+    not. Commands call this before they begin to work."""
     if importlib.util.find_spec("matplotlib") is None:
         raise UsageError(f"{option}: needs matplotlib, which is not installed: pip install 'sparsepool[pictures]'")
 
@@ -34,6 +35,6 @@ def open_figure(path: Path, title: str, width: float, height: float) -> Iterator
     FigureCanvasAgg(figure)
     figure.suptitle(title, fontsize=11)
     yield figure
-    written = io.BytesIO()
-    figure.savefig(written, format="png", dpi=_DOTS)
-    write_atomically(path, written.getvalue())
+    png = io.BytesIO()
+    figure.savefig(png, format="png", dpi=_DOTS_PER_INCH)
+    write_atomically(path, png.getvalue())

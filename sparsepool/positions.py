@@ -192,9 +192,10 @@ class PositionWriter:
         """Raises ValueError if positions with the fields of `array` would lose some in this format, unless lossy, or
         lack the moves that it needs."""
         format = self._format
-        if (gone := lost_parts(array, format)) and not self._lossy:
+        lost = lost_parts(array, format)
+        if lost and not self._lossy:
             raise ValueError(
-                f"{format.name} has no room for the {', '.join(gone)} of positions; lossy=True leaves it out"
+                f"{format.name} has no room for the {', '.join(lost)} of positions; lossy=True leaves it out"
             )
         if format.codec.has_games and MOVE in array.lacks:
             raise ValueError(f"{format.name} can't be written without moves: positions need move_from and move_to")
@@ -207,8 +208,8 @@ class PositionWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Writes the rest and gives the file its name; if the block has raised an exception, removes the file
-        instead."""
+        """Writes the remaining positions and gives the file its name. Removes the file if the block has raised an
+        exception."""
         try:
             if kind is None:
                 with translate_errors():

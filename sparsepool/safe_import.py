@@ -13,8 +13,8 @@ def import_without_signals(name: str) -> ModuleType:
     numpy or torch, on which later imports fail or crash the process."""
     if name in sys.modules:
         return importlib.import_module(name)
-    held = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    old_mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     try:
         return importlib.import_module(name)
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, held)
+        signal.pthread_sigmask(signal.SIG_SETMASK, old_mask)

@@ -217,7 +217,7 @@ class Batches(Generic[B]):
         self._reader[None] = thread
 
     def _is_in_call(self, thread: int) -> bool:
-        """Tells whether that thread is executing a call of this stream."""
+        """Returns whether that thread is executing a call of this stream."""
         frame = sys._current_frames().get(thread)
         while frame is not None:
             if frame.f_code in _CALLS and frame.f_locals.get("self") is self:
@@ -280,7 +280,7 @@ class Batches(Generic[B]):
         return end.epoch - 1 if ends_epoch else end.epoch
 
     def _lend(self, filled: Filled) -> B:
-        """Returns the batch with its fields as LentFields, and gives the slot of the previous batch back to the
+        """Returns the batch with its fields as BorrowedFields, and gives the slot of the previous batch back to the
         stream."""
         self._next_batch = None
         free_slot = self._revoke_batch()

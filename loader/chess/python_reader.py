@@ -53,8 +53,8 @@ class PythonChunks:
             if not self._skips:
                 return _native.pack_records([]), (file, str(error), None, "damaged"), []
             good = [entry for entry in entries if self._is_good(entry)]
-            left_out = SkippedData("damaged", len(entries) - len(good), 0, "entry", file, str(error), None)
-            return _native.pack_records(good, legal=True, needed=self._needed), fault, [astuple(left_out)]
+            skipped = SkippedData("damaged", len(entries) - len(good), 0, "entry", file, str(error), None)
+            return _native.pack_records(good, legal=True, needed=self._needed), fault, [astuple(skipped)]
 
     def _is_good(self, entry: _Entry) -> bool:
         """Tells whether an entry is a legal position with all needed parts."""

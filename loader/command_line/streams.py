@@ -34,8 +34,8 @@ def remove_invalid_terminal_sizes() -> None:
 
 
 def is_stdout_broken() -> bool:
-    """Tells whether what is buffered for standard output can't be written. Unbuffered output (PYTHONUNBUFFERED) can't
-    be checked."""
+    """Returns whether the buffer of standard output can't be written. Unbuffered output (PYTHONUNBUFFERED) can't be
+    checked."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -44,7 +44,8 @@ def is_stdout_broken() -> bool:
 
 
 def discard_stdout() -> None:
-    """Redirects standard output to the null device, with what is still buffered, so that nothing complains later."""
+    """Redirects standard output, with the bytes that are still buffered, to the null device, so that no later flush
+    fails."""
     with contextlib.suppress(OSError, ValueError):
         stdout = sys.stdout.fileno()
         null_device = os.open(os.devnull, os.O_WRONLY)

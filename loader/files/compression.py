@@ -34,8 +34,8 @@ def find_decompress_command(head: bytes) -> str | None:
 
 
 def is_readably_compressed(file: DataFile) -> bool:
-    """Tells whether a file is compressed in a way that the native part can read. Returns False for a file that can't be
-    read, since opening it later raises the error."""
+    """Returns whether a file is compressed in a way that the native part can read. Returns False for a file that can't
+    be read, since opening it later raises the error."""
     try:
         descriptor = open_regular(file.path)
     except OSError:

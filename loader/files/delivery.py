@@ -25,7 +25,7 @@ APPENDED_AT = "appended at"
 
 
 def is_delivered(work: WorkFile, blocks: Blocks) -> bool:
-    """Tells whether the result is complete in its file already. That is so if an earlier process died after it had
+    """Returns whether the result is complete in its file already. That is so if an earlier process died after it had
     named the file and before it removed the work file."""
     if work.done:
         return True

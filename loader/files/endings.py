@@ -12,7 +12,7 @@ def check_output_ending(path: Path, content: str, endings: Sequence[str]) -> str
     """Returns the ending of the name of a file to be written, in lower case; empty if the name has none.
 
     `content`: what is written, in the plural. `endings`: those that are allowed. Raises UsageError for any other
-    ending, since the file would be something else than its name says.
+    ending, by which programs would take the file for one of another kind.
     """
     ending = path.suffix.lower()
     if not ending or ending in endings:

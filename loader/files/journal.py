@@ -71,7 +71,7 @@ def read_header(line: bytes) -> Settings | None:
 
 
 def may_be_torn_header(line: bytes) -> bool:
-    """Tells whether the first line may be a header whose writer died: its beginning, or zeros in a file whose bytes
+    """Returns whether the first line may be a header whose writer died: its beginning, or zeros in a file whose bytes
     never reached the disk."""
     beginning = header_line({})[: len('{"work file"')]
     return not line.endswith(b"\n") and (line.startswith(beginning[: len(line)]) or not line.strip(b"\0"))
@@ -96,7 +96,7 @@ def replay(header_nbytes: int, lines: Iterable[bytes], read: Read) -> Committed:
 
 
 class _MissingDataError(Exception):
-    """Raised if the data end before the piece does that a line commits."""
+    """Raised if the data are shorter than the piece that a line commits."""
 
 
 def _apply_line(committed: Committed, line: bytes, read: Read) -> Committed:

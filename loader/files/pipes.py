@@ -95,7 +95,7 @@ class InputPipe:
 
 
 def is_stream(path: Path) -> bool:
-    """Tells whether an output is standard output, a pipe or a device."""
+    """Returns whether an output is standard output, a pipe or a device."""
     if path in (_DASH, STDOUT):
         return True
     try:

@@ -21,7 +21,7 @@ def temporary_path(path: Path) -> Path:
 
 
 def is_temporary(name: str) -> bool:
-    """Tells whether `temporary_path` could have made this name."""
+    """Returns whether `temporary_path` could have made this name."""
     return _TEMPORARY.fullmatch(name) is not None
 
 
@@ -31,8 +31,8 @@ def create_file(path: Path, mode: int = 0o666) -> int:
 
 
 def write_atomically(path: Path, data: bytes, check: Callable[[Path], object] | None = None) -> None:
-    """Writes a file with these bytes, flushes it to the disk, and then puts it in the place of `path`. Raises OSError
-    that names `path`. If anything is raised, the old file stays and no other file is left.
+    """Writes a file with these bytes under a temporary name, flushes it to the disk, and then renames it to `path`.
+    Raises OSError that names `path`. If anything is raised, the old file stays and no other file is left.
 
     check: called with the new file before it gets its name; it may raise to refuse the file.
     """

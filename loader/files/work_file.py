@@ -39,7 +39,7 @@ def journal_path(path: Path) -> Path:
 
 
 def has_unfinished_work(path: Path) -> bool:
-    """Tells whether there is unfinished work for `path`, or what remains of it after a process died."""
+    """Returns whether files with unfinished work for `path` exist, complete or not."""
     return os.path.lexists(part_path(path)) or os.path.lexists(journal_path(path))
 
 
@@ -95,8 +95,8 @@ class WorkFile:
         self.commit_parts(len(piece), [piece], state)
 
     def commit_parts(self, size: int, parts: Iterable[bytes | memoryview], state: State) -> None:
-        """Commits as `commit` a piece of `size` bytes that is cut into consecutive parts, so that it need not be in
-        memory whole."""
+        """Commits a piece of `size` bytes as `commit` does. The piece is given in consecutive parts, so that it need
+        not fit into memory."""
         end = self.end
 
         def write_parts() -> Iterator[bytes | memoryview]:

@@ -26,7 +26,7 @@ class IllegalEntries:
 
 @dataclass(frozen=True)
 class VerifyResult:
-    """The result of verifying a file: whether it is whole, how many entries are good, and where the damage is."""
+    """The result of verifying a file: whether it is intact, how many entries are good, and where the damage is."""
 
     file: str
     ok: bool

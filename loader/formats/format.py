@@ -66,7 +66,7 @@ class Format(Protocol):
     SUFFIXES: Sequence[str]  # endings of its files' names, as ".binpack"
 
     def recognizes(self, head: bytes) -> bool:
-        """Tells whether a file that begins with these bytes, up to HEAD_BYTES, has this format. Returns False if the
+        """Returns whether a file that begins with these bytes, up to HEAD_BYTES, has this format. Returns False if the
         bytes can't tell."""
 
     def open_files(self, files: Sequence[DataFile], may_grow: bool, skip_damaged: bool) -> Reader:

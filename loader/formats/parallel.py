@@ -20,33 +20,34 @@ def map_chunks(function: Callable[[int], T], num_chunks: int, threads: int) -> I
 
 def map_in_order(function: Callable[[Item], T], items: Iterable[Item], threads: int) -> Iterator[T]:
     """Yields function(item) for each item, in order, computed on `threads` threads. At most 2 * threads + 1 items are
-    taken ahead.
+    submitted ahead of the caller.
 
     If the caller stops early, the threads finish the items that they have begun, and nobody waits for them. Raises
     ValueError in a forked process, which has none of the threads.
     """
-    pool = ThreadPoolExecutor(threads)
+    executor = ThreadPoolExecutor(threads)
     pending: deque[Future[T]] = deque()
-    waits = True
-    process = os.getpid()
+    wait_for_threads = True
+    owner_pid = os.getpid()
     try:
         for item in items:
-            pending.append(pool.submit(function, item))
+            pending.append(executor.submit(function, item))
             if len(pending) > 2 * threads:
                 yield pending.popleft().result()
-                _check_process(process)
+                _check_process(owner_pid)
         while pending:
             yield pending.popleft().result()
-            _check_process(process)
+            _check_process(owner_pid)
     except GeneratorExit:
         # An iterator that is part of a cycle is collected in any thread, even in one that holds a lock of `threading`
         # and would wait for itself.
-        waits = False
+        wait_for_threads = False
         raise
     finally:
-        pool.shutdown(waits, cancel_futures=True)
+        executor.shutdown(wait_for_threads, cancel_futures=True)
 
 
-def _check_process(process: int) -> None:
-    if os.getpid() != process:
+def _check_process(owner_pid: int) -> None:
+    """Raises ValueError in a forked process."""
+    if os.getpid() != owner_pid:
         raise ValueError("what is being read was opened in another process, whose threads are not here: open it here")

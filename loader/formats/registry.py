@@ -107,7 +107,7 @@ def detect_format(head: bytes, path: Path, setting: str, family: str | None = No
 
 
 def _has_readable_ending(path: Path, head: bytes, file_format: Format) -> bool:
-    """Tells whether a file has an ending of the format, and is not compressed in a way that the format can't read."""
+    """Returns whether a file has an ending of the format, and is not compressed in a way that the format can't read."""
     return path.name.endswith(tuple(file_format.SUFFIXES)) and not _find_unreadable_compression(head, file_format)
 
 
@@ -170,7 +170,8 @@ def _registry() -> Registry:
 
 
 def _read_head(path: Path) -> bytes:
-    """Returns the first HEAD_BYTES of a file; none if it can't be read, since opening it later raises the error."""
+    """Reads the first HEAD_BYTES of a file. Returns no bytes if the file can't be read, since opening it later
+    raises the error."""
     try:
         descriptor = open_regular(path)
     except OSError:

@@ -35,8 +35,8 @@ def format_error_with_location(error: BaseException) -> str:
     line = format_error(error)
     if isinstance(error, BaseExceptionGroup):
         return f"{line}; the first: {format_error_with_location(error.exceptions[0])}"
-    place = error_location(error)
-    return f"{line} ({place})" if place else line
+    location = error_location(error)
+    return f"{line} ({location})" if location else line
 
 
 def error_location(error: BaseException) -> str:

@@ -27,7 +27,7 @@ def is_project_file(file: str) -> bool:
 
 
 def is_installed_library_file(file: str) -> bool:
-    """Tells whether a source file belongs to an installed library that does not come with Python."""
+    """Returns whether a source file belongs to an installed library that does not come with Python."""
     return "/site-packages/" in file or "/dist-packages/" in file
 
 
@@ -36,7 +36,7 @@ def is_standard_library_file(file: str) -> bool:
 
 
 def is_run_from_checkout() -> bool:
-    """Tells whether this package was imported from the current folder, as in a checkout of the repository."""
+    """Returns whether this package was imported from the current folder, as in a checkout of the repository."""
     return _current_folder() == _ROOT
 
 
@@ -90,7 +90,7 @@ class _CurrentFolderFinder:
 
 
 def _is_imported_by_user(frame: FrameType | None) -> bool:
-    """Tells whether the import statement that this frame executes is in a user's file."""
+    """Returns whether the import statement that this frame executes is in a user's file."""
     while frame is not None and is_standard_library_file(frame.f_code.co_filename):  # frames of importlib
         frame = frame.f_back
     if frame is None:

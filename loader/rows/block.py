@@ -36,8 +36,8 @@ Block = tuple[int, list[Array], Array | None, list[Sparse]]  # as `_native.Pytho
 
 
 def to_native_block(rows: Rows, shape: _native.RowShape) -> Block:
-    """Returns (number of rows, dense arrays, query numbers, sparse fields) that `shape` asks for, in its order and
-    types. Raises ValueError for what is missing or no number."""
+    """Converts rows for the native part: to (number of rows, dense arrays, query numbers, sparse fields), in the
+    order and types of `shape`. Raises ValueError for an array that is missing or has no numbers."""
     if not isinstance(rows, Rows):
         raise ValueError(f"loader.Rows are expected, not {type(rows).__name__}")
     if not isinstance(rows.dense, Mapping) or not isinstance(rows.sparse, Mapping):

@@ -158,12 +158,12 @@ class _MatrixBlocks:
 
 
 def _is_matrix_pair(value: object) -> bool:
-    """Tells whether a value is a pair of a sparse matrix and its dense numbers."""
+    """Returns whether a value is a pair of a sparse matrix and its dense numbers."""
     return isinstance(value, tuple) and len(value) == 2 and hasattr(value[0], "tocsr")
 
 
 def names_generator_function(name: str) -> bool:
-    """Tells whether "module:function" names a generator function. Returns False for a name that can't be found, since
+    """Returns whether "module:function" names a generator function. Returns False for a name that can't be found, since
     opening it later raises the error."""
     try:
         return bool(name) and inspect.isgeneratorfunction(import_object(name))

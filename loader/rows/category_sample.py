@@ -73,7 +73,7 @@ def refuse_float_ids(path: Path, sample: CategorySample) -> None:
 
 
 def describe_categories(config: DataConfig, files: Sequence[tuple[DataFile, CategoryFormat]]) -> Iterator[DataFact]:
-    """Yields how the categories of the files are spelled, judged by some of their rows. There is one fact for each
+    """Describes how the categories of the files are spelled, from a sample of their rows. Yields one fact for each
     column with several spellings, or with one that is often a mistake, and one fact for all other columns. Raises
     DataError."""
     spellings: dict[str, Spellings] = {}

@@ -16,7 +16,8 @@ Texts = tuple[Sequence[str | None], npt.NDArray[np.int64] | None]  # a column's 
 
 def hash_columns(columns: Sequence[Texts], size: int, settings: ColumnsConfig) -> Sparse:
     """Returns the features of rows, hashed from their texts in one or more columns. A feature is XXH64 of the text's
-    UTF-8 modulo `size`; these numbers never change. In a column of lists row i has texts[offsets[i] : offsets[i + 1]].
+    UTF-8 modulo `size`. Saved models rely on these numbers. In a column of lists row i has texts[offsets[i] : offsets[i
+    + 1]].
 
     The seed of column i is `settings.seed` + i, so the same text in two columns gives two features. If two texts of a
     row give the same feature, it counts once.

@@ -39,7 +39,7 @@ def open_readers(config: DataConfig, files: Sequence[DataFile], *, validation: b
 
 
 def without_labels(config: DataConfig) -> DataConfig:
-    """Returns the config for reading data that need not have labels; unchanged for another source than rows."""
+    """Returns the config changed so that rows need not have labels. The config of any other source stays as it is."""
     if not isinstance(config.settings, RowsConfig):
         return config
     section = type(config).section
@@ -65,8 +65,8 @@ def read_column_texts(config: DataConfig, files: Sequence[DataFile], column: str
 
 
 def as_native_reader(reader: Reader, shape: _native.RowShape) -> _native.RowReader:
-    """Returns a reader as the native stream takes it. A reader written in Python is wrapped, and called by the stream's
-    threads."""
+    """Returns the native reader of a reader. Wraps a reader that is written in Python, which the stream's threads
+    then call."""
     native = getattr(reader, "native", None)
     if isinstance(native, _native.RowReader):
         return native

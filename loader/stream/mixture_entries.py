@@ -18,8 +18,8 @@ ScoreUnit = Literal["centipawns", "internal units"]
 
 
 def split_commas(value: Any) -> Any:
-    """Splits `a,b`, as a list may be given on the command line, into its parts. A list becomes a tuple; anything else
-    is returned as it is."""
+    """Splits the text `a,b`, a list on the command line, into its parts. Converts a list to a tuple. Returns any
+    other value as it is."""
     if isinstance(value, str):
         return tuple(part.strip() for part in value.split(",") if part.strip())
     return tuple(value) if isinstance(value, list) else value

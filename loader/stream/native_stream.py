@@ -112,8 +112,8 @@ def region_table(schema: BatchSchema) -> dict[str, tuple[int, int, int]]:
 def pipeline_settings(
     config: DataConfig, seed: int, components: Sequence[_native.Component] = (), *, validation: bool = False
 ) -> _native.PipelineSettings:
-    """Makes the native pipeline's settings from those of the stream. `validation`: for a stream of the samples that
-    data.validation_share keeps from training."""
+    """Converts the settings of a stream to those of the native pipeline. `validation`: for a stream of the samples
+    that data.validation_share keeps from training."""
     settings = _native.PipelineSettings()
     settings.seed = seed
     settings.window_chunks = config.window_chunks

@@ -43,7 +43,7 @@ def read_in_file_order(data: Data) -> Iterator[tuple[SparseBatch, Order]]:
 
 
 def _sample_orders(schema: BatchSchema, data: Data) -> Generator[Order, None, None]:
-    """Yields the order of the samples in each whole batch, one batch after the other, without end."""
+    """Yields the order of the samples in each full batch of the stream, without end."""
     if schema.num_buckets == 1:
         while True:
             yield np.arange(schema.batch_size)
@@ -94,7 +94,7 @@ def _single_samples(stream: Stream, begin: Cursor) -> Iterator[Slot]:
 
 
 def _ends_in_first_pass(filled: Filled) -> bool:
-    """Tells whether the batch has no sample of the second pass. The batch's end decides and not its beginning, since
+    """Returns whether the batch has no sample of the second pass. The batch's end decides and not its beginning, since
     after the last sample of a pass there may be windows without any."""
     end = filled.next_cursor
     return end.epoch == 0 or end == Cursor(end.batch, epoch=1)

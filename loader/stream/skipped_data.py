@@ -48,8 +48,8 @@ class SkippedChunks:
         self._chunks: dict[int, tuple[SkippedData, ...]] = {}
 
     def record(self, chunk: int, skipped: Iterable[SkippedData]) -> None:
-        """Sets what was left out of chunk number `chunk`. Replaces the chunk's earlier record, unless nothing was left
-        out. May be called by several threads."""
+        """Records the data left out of chunk number `chunk`, in place of the chunk's earlier record. Does nothing if
+        nothing was left out. May be called by several threads."""
         kinds = tuple(skipped)
         if kinds:
             self._chunks[chunk] = kinds

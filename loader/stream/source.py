@@ -95,8 +95,8 @@ class Source(ABC):
         return ()
 
     def score_unit(self, config: DataConfig, file: DataFile) -> str | None:  # noqa: ARG002
-        """Returns the unit of the scores in this file, in words: that of its entry in data.train, or else the usual one
-        of its format. Returns an empty text if the unit is not known, and None if samples of this source have no
+        """Returns the name of the unit of the scores in this file: that of its entry in data.train, or else the usual
+        one of its format. Returns an empty text if the unit is not known, and None if samples of this source have no
         scores. A source that has scores multiplies them by `DataFile.score_scale`. Raises as `open`."""
         return None
 

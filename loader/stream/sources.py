@@ -41,7 +41,7 @@ def bundled_format_names() -> list[str]:
 
 
 def create_source(name: str) -> Source:
-    """Makes the source of that name: a bundled one, or what the user's factory `name` ("module:factory") returns.
+    """Creates the source of that name: a bundled one, or the result of the user's factory `name` ("module:factory").
 
     Raises ValueError if there is no such factory, or if what it returns is no `Source`.
     """

@@ -29,13 +29,14 @@ def first_difference(saved: TensorSpecs, model: TensorSpecs) -> str | None:
 
     Returns None if all tensors match.
     """
-    for name, own in model.items():
+    for name, spec in model.items():
         if name not in saved:
-            return f"{name}: {own} in the config's model, not in the checkpoint"
-        if saved[name] != own:
-            return f"{name}: {own} in the config's model, {saved[name]} in the checkpoint"
-    if more := saved.keys() - model.keys():
-        return f"{printable(min(more))}: in the checkpoint, not in the config's model"
+            return f"{name}: {spec} in the config's model, not in the checkpoint"
+        if saved[name] != spec:
+            return f"{name}: {spec} in the config's model, {saved[name]} in the checkpoint"
+    additional = saved.keys() - model.keys()
+    if additional:
+        return f"{printable(min(additional))}: in the checkpoint, not in the config's model"
     return None
 
 

@@ -47,11 +47,11 @@ def differences(then: Fingerprint, now: Fingerprint) -> str:
 
     Of an entry that lists several things only the parts that differ are named.
     """
-    different = []
+    lines = []
     for key in differing_keys(then, now):
-        is_now, was = now.get(key, UNKNOWN), then.get(key, UNKNOWN)
-        different.append(f"{key}: {own_parts(key, is_now, was)} now, {own_parts(key, was, is_now)} then")
-    return "; ".join(different)
+        new, old = now.get(key, UNKNOWN), then.get(key, UNKNOWN)
+        lines.append(f"{key}: {own_parts(key, new, old)} now, {own_parts(key, old, new)} then")
+    return "; ".join(lines)
 
 
 def own_parts(key: str, value: str, other: str) -> str:
@@ -63,6 +63,6 @@ def own_parts(key: str, value: str, other: str) -> str:
     separator = _SEPARATORS.get(key)
     if separator is None or UNKNOWN in (value, other):
         return value
-    others = separator.split(other)
-    own = [part for part in separator.split(value) if part and part not in others]
-    return ", ".join(own) if own else "nothing"
+    other_parts = separator.split(other)
+    missing = [part for part in separator.split(value) if part and part not in other_parts]
+    return ", ".join(missing) if missing else "nothing"

@@ -37,11 +37,15 @@ def allowed(state: Mapping[str, Any]) -> list[str]:
     They are the numbers of optimizer and schedule that the checkpoint contains, of any ensemble member. The rates that
     schedules keep beside `lr`, and the arguments that choose an implementation, are left out.
     """
-    groups = dict.fromkeys(key for groups in state["groups"] or () for group in groups[:1] for key in group)
-    schedules = dict.fromkeys(key for schedule in state["schedulers"] for key in schedule)
+    optimizer_keys: dict[str, None] = {}  # an ordered set
+    for groups in state["groups"] or ():
+        optimizer_keys.update(dict.fromkeys(groups[0] if groups else ()))
+    schedule_keys: dict[str, None] = {}
+    for schedule in state["schedulers"]:
+        schedule_keys.update(dict.fromkeys(schedule))
     return [
-        *(f"{OPTIMIZER}{key}" for key in groups if key not in (*_RATES, *IMPLEMENTATION)),
-        *(f"{SCHEDULE}{key}" for key in schedules if not key.startswith("_") and key not in _POSITION),
+        *(f"{OPTIMIZER}{key}" for key in optimizer_keys if key not in (*_RATES, *IMPLEMENTATION)),
+        *(f"{SCHEDULE}{key}" for key in schedule_keys if not key.startswith("_") and key not in _POSITION),
     ]
 
 
@@ -84,12 +88,13 @@ def applied(state: Mapping[str, Any], override: Override, own: Sequence[Collecti
     groups, schedulers = copy.deepcopy(state["groups"]), copy.deepcopy(state["schedulers"])
     key = override.key.removeprefix(OPTIMIZER).removeprefix(SCHEDULE)
     if override.key.startswith(SCHEDULE):
-        for scheduler in (each for each in schedulers if key in each):
-            scheduler[key] = _like(scheduler[key], override.value)
+        for scheduler in schedulers:
+            if key in scheduler:
+                scheduler[key] = _convert_value(scheduler[key], override.value)
     else:
-        for of_bucket in groups:
-            for group, kept in zip(of_bucket, ((), *own), strict=True):
-                if key in group and key not in kept:
+        for bucket_groups in groups:
+            for group, own_arguments in zip(bucket_groups, ((), *own), strict=True):
+                if key in group and key not in own_arguments:
                     group[key] = override.value
     return {**state, "groups": groups, "schedulers": schedulers}
 
@@ -101,10 +106,10 @@ def with_rates(state: Mapping[str, Any], rate: Callable[[Any], Any]) -> dict[str
     same factor. `state` is not modified.
     """
     groups, schedulers = copy.deepcopy(state["groups"]), copy.deepcopy(state["schedulers"])
-    for index, members in enumerate(groups):
-        changes = [_set_rate(group, rate(group["lr"])) for group in members]
-        for scheduler in schedulers[index : index + 1]:
-            _scale(scheduler, changes)
+    for index, bucket_groups in enumerate(groups):
+        changes = [_set_rate(group, rate(group["lr"])) for group in bucket_groups]
+        if index < len(schedulers):
+            _scale_rates(schedulers[index], changes)
     return {**state, "groups": groups, "schedulers": schedulers}
 
 
@@ -112,44 +117,46 @@ def with_rates(state: Mapping[str, Any], rate: Callable[[Any], Any]) -> dict[str
 class _Change:
     """A change of the learning rate of a parameter group."""
 
-    new: Any
+    new_rate: Any
     factor: float | None  # new rate / old rate; None if the old rate was 0
 
-    def of(self, rate: Any) -> Any:
-        """Returns a stored rate, scaled by the change's factor; the new rate if the old one was 0."""
-        return self.new if self.factor is None else rate * self.factor
+    def scale(self, rate: Any) -> Any:
+        """Returns a stored rate, scaled by the change's factor. Returns the new rate if the old one was 0."""
+        return self.new_rate if self.factor is None else rate * self.factor
 
 
-def _set_rate(group: dict[str, Any], new: Any) -> _Change:
+def _set_rate(group: dict[str, Any], new_rate: Any) -> _Change:
     """Sets the learning rate of a parameter group, and scales the other rates in the group by the same factor."""
-    old, group["lr"] = group["lr"], new
-    change = _Change(new, new / old if old else None)
+    old_rate, group["lr"] = group["lr"], new_rate
+    change = _Change(new_rate, new_rate / old_rate if old_rate else None)
     for key in _RATES:
         if key in group:
-            group[key] = change.of(group[key])
+            group[key] = change.scale(group[key])
     return change
 
 
-def _scale(scheduler: dict[str, Any], changes: Sequence[_Change]) -> None:
-    """Applies changes of the learning rate to the rates that a schedule, and those nested in it, compute from.
+def _scale_rates(scheduler: dict[str, Any], changes: Sequence[_Change]) -> None:
+    """Applies changes of the learning rate to the rates that a schedule stores, and to those of nested schedules.
 
     `changes` has one entry for each parameter group.
     """
     for key in _RATES_OF_GROUPS:
-        if isinstance(rates := scheduler.get(key), list):
-            scheduler[key] = [change.of(rate) for rate, change in zip(rates, changes, strict=False)]
-    if isinstance(rates := scheduler.get("_last_lr"), list):
-        scheduler["_last_lr"] = [change.new for _, change in zip(rates, changes, strict=False)]
-    for inner in scheduler.get("_schedulers", ()):
-        _scale(inner, changes)
+        rates = scheduler.get(key)
+        if isinstance(rates, list):
+            scheduler[key] = [change.scale(rate) for rate, change in zip(rates, changes, strict=False)]
+    rates = scheduler.get("_last_lr")
+    if isinstance(rates, list):
+        scheduler["_last_lr"] = [change.new_rate for _, change in zip(rates, changes, strict=False)]
+    for nested in scheduler.get("_schedulers", ()):
+        _scale_rates(nested, changes)
 
 
-def _like(old: Any, value: Any) -> Any:
-    """Converts the value of an override to the form in which a scheduler stores it.
+def _convert_value(stored: Any, value: Any) -> Any:
+    """Converts the value of an override to the type in which a scheduler stores it.
 
     Milestones are given as a list. A scheduler stores them as a mapping from milestone to the number of its
     occurrences.
     """
-    if isinstance(old, Mapping) and isinstance(value, list):
+    if isinstance(stored, Mapping) and isinstance(value, list):
         return {str(entry): value.count(entry) for entry in value}
     return value

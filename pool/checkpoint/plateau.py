@@ -35,35 +35,37 @@ class ReduceOnPlateau:
     threshold: float  # smallest improvement that counts, as a fraction of the best value
     cooldown: int  # validations after a reduction that do not count
 
-    def after(self, known: Plateau, validation: Validation, *, diverged: bool = False) -> tuple[Plateau, bool]:
+    def update(self, state: Plateau, validation: Validation, *, diverged: bool = False) -> tuple[Plateau, bool]:
         """Returns the state after one more validation, and whether the learning rate is to be reduced now.
 
-        `known`: the state before it. If that is about another metric than the goal's, it is reset first. A
+        `state`: the state before the validation. A state of another metric than the goal's is reset first. A
         validation of a training that has diverged counts as no improvement.
         """
-        if known.metric != self.goal.metric:
-            known = Plateau(self.goal.metric)
+        if state.metric != self.goal.metric:
+            state = Plateau(self.goal.metric)
         value = validation.value(self.goal.metric)
-        if not diverged and self._better(value, known.best):
-            known = replace(known, best=value, since=0)
+        if not diverged and self._is_improvement(value, state.best):
+            state = replace(state, best=value, since=0)
         else:
-            known = replace(known, since=known.since + 1)
-        if known.cooldown:
-            known = replace(known, cooldown=known.cooldown - 1, since=0)
-        if known.since <= self.patience:
-            return known, False
-        return replace(known, cooldown=self.cooldown, since=0), True
+            state = replace(state, since=state.since + 1)
+        if state.cooldown:
+            state = replace(state, cooldown=state.cooldown - 1, since=0)
+        if state.since <= self.patience:
+            return state, False
+        return replace(state, cooldown=self.cooldown, since=0), True
 
-    def reduced(self, rate: float) -> float:
+    def reduce(self, rate: float) -> float:
         """Returns a learning rate multiplied by `factor`, but at least `min_lr`.
 
         A rate at or below `min_lr`, such as one of a warmup, is returned unchanged.
         """
         return min(rate, max(rate * self.factor, self.min_lr))
 
-    def _better(self, value: float, best: float | None) -> bool:
+    def _is_improvement(self, value: float, best: float | None) -> bool:
         """Returns whether `value` improves on `best` by more than the threshold."""
-        if not math.isfinite(value) or best is None:
-            return math.isfinite(value)
+        if not math.isfinite(value):
+            return False
+        if best is None:
+            return True
         margin = abs(best) * self.threshold
         return value < best - margin if self.goal.best == "min" else value > best + margin

@@ -44,8 +44,8 @@ class Ranking:
         """Returns the step at which a member has diverged; None if it has not."""
         return self.diverged[member] if self.diverged else None
 
-    def said(self, member: int) -> str:
-        """Describes a member's value as text, with the steps that it is of."""
+    def describe_value(self, member: int) -> str:
+        """Describes a member's value, with the metric and the steps."""
         if self.trained:
             return f"training loss {format_value(self.value(member))}, the mean of {self.trained}"
         step = self.validations[member].step
@@ -73,11 +73,21 @@ def rank(checkpoint: Path, state: SavedState, *, at_best: bool = False) -> Ranki
     newest). Without validations, members are ranked by their mean training loss over the last 100 records of
     metrics.jsonl. Returns None if the run has neither.
     """
-    known = state.validations.of_members
-    each = (_best_of(of_member) if at_best else of_member.newest for of_member in known)
-    validations = tuple(validation for validation in each if validation is not None)
-    if validations and len(validations) == len(known):
-        return Ranking(state.goal, validations, tuple(of_member.diverged_at for of_member in known))
+    members_validations = state.validations.of_members
+    validations = []
+    for member_validations in members_validations:
+        validation = _best_validation(member_validations) if at_best else member_validations.newest
+        if validation is not None:
+            validations.append(validation)
+    if validations and len(validations) == len(members_validations):
+        diverged = tuple(member_validations.diverged_at for member_validations in members_validations)
+        return Ranking(state.goal, tuple(validations), diverged)
+    return _rank_by_training_loss(checkpoint, state)
+
+
+def _rank_by_training_loss(checkpoint: Path, state: SavedState) -> Ranking | None:
+    """Ranks the members by their mean training loss over the last records of metrics.jsonl. Returns None if there are
+    none."""
     records = [
         record
         for record in read_records(checkpoint.parent.parent / METRICS)
@@ -98,12 +108,11 @@ def rank(checkpoint: Path, state: SavedState, *, at_best: bool = False) -> Ranki
     )
 
 
-def _best_of(known: Validations) -> Validation | None:
-    """Returns a member's best validation.
-
-    Returns its newest validation if the member has diverged or no validation had a finite value.
-    """
-    return known.newest if known.record is None or known.diverged_at is not None else known.record
+def _best_validation(validations: Validations) -> Validation | None:
+    """Returns a member's best validation, or its newest one if the member has diverged or no value was finite."""
+    if validations.record is None or validations.diverged_at is not None:
+        return validations.newest
+    return validations.record
 
 
 def _diverged_at(state: SavedState, member: int, loss: float, start: float, last: int) -> int | None:

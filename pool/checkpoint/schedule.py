@@ -55,41 +55,43 @@ class Schedule:
         self.snapshots = SnapshotSpacing(snapshots)
         self._every = every
         self._seconds = seconds
-        self._begun = now
-        self._due = False
-        self._failures = 0
-        self._not_before = 0.0
+        self._last_start = now  # time of the newest attempt
+        self._is_due = False
+        self._num_failures = 0  # in a row
+        self._earliest = 0.0  # time before which no attempt may begin
 
     def is_net(self, step: int) -> bool:
         """Returns whether a network has to be exported from the checkpoint of this step."""
         return is_net_step(step, self.nets)
 
-    def committed(self, step: int, now: float) -> bool:
-        """Returns whether to write a checkpoint after `step` steps, provided that none is being written."""
-        self._due |= self._every > 0 and step % self._every == 0
-        self._due |= self._seconds > 0 and now - self._begun >= self._seconds
-        return self._due and now >= self._not_before
+    def is_due(self, step: int, now: float) -> bool:
+        """Returns whether to write a checkpoint after `step` steps, provided that none is being written. To be called
+        after each step."""
+        self._is_due |= self._every > 0 and step % self._every == 0
+        self._is_due |= self._seconds > 0 and now - self._last_start >= self._seconds
+        return self._is_due and now >= self._earliest
 
-    def begun(self, now: float) -> None:
+    def record_start(self, now: float) -> None:
         """Records that an attempt to write a checkpoint has begun at time `now`."""
-        self._due = False
-        self._begun = now
+        self._is_due = False
+        self._last_start = now
 
-    def ended(self, step: int, now: float, *, well: bool) -> float:
-        """Records how an attempt to write the checkpoint of a step has ended.
+    def record_end(self, step: int, now: float, *, well: bool) -> float:
+        """Records how an attempt to write the checkpoint of a step has ended. `well`: the checkpoint is on the disk.
 
         Returns the seconds until the next attempt may begin. These are 0 after a success, 10 after a failure, and
         twice as many after each further one, up to 600.
         """
         if well:
             self.saved = step
-            self.exported = max(self.exported, step) if self.is_net(step) else self.exported
-            self._failures = 0
+            if self.is_net(step):
+                self.exported = max(self.exported, step)
+            self._num_failures = 0
             return 0.0
-        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0**self._failures)
-        self._failures += 1
-        self._due = True
-        self._not_before = now + pause
+        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0**self._num_failures)
+        self._num_failures += 1
+        self._is_due = True
+        self._earliest = now + pause
         return pause
 
 
@@ -101,29 +103,30 @@ class FinalAttempts:
     """
 
     def __init__(self) -> None:
-        self._failed: float | None = None  # time of the first failure
+        self._first_failure: float | None = None  # time
         self._pause = FINAL_PAUSE
-        self._not_before = 0.0
+        self._earliest = 0.0  # time before which no attempt may begin
 
     @property
     def waits(self) -> bool:
-        """Whether an attempt has failed and another one will follow."""
-        return self._failed is not None
+        """Tells whether an attempt has failed and another one will follow."""
+        return self._first_failure is not None
 
-    def due(self, now: float) -> bool:
+    def is_due(self, now: float) -> bool:
         """Returns whether the next attempt may begin now."""
-        return now >= self._not_before
+        return now >= self._earliest
 
-    def succeeded(self) -> None:
+    def record_success(self) -> None:
         """Records that the checkpoint was written."""
-        self._failed = None
+        self._first_failure = None
 
-    def failed(self, now: float) -> bool:
+    def record_failure(self, now: float) -> bool:
         """Records a failed attempt. Returns whether there will be another one."""
-        self._failed = now if self._failed is None else self._failed
-        self._not_before = now + self._pause
+        if self._first_failure is None:
+            self._first_failure = now
+        self._earliest = now + self._pause
         self._pause = min(LONGEST_FINAL_PAUSE, 2 * self._pause)
-        return now - self._failed < FINAL_SECONDS
+        return now - self._first_failure < FINAL_SECONDS
 
 
 class SnapshotSpacing:
@@ -138,14 +141,14 @@ class SnapshotSpacing:
         SNAPSHOT_SECONDS."""
         self._every = 1 if every is None else every
         self._seconds = SNAPSHOT_SECONDS if every is None else 0.0
-        self._not_before = 0.0
+        self._earliest = 0.0  # time before which no snapshot is due
 
-    def due(self, step: int, now: float) -> bool:
-        """Returns whether a snapshot is to be taken after `step` steps."""
-        return self._every > 0 and step % self._every == 0 and now >= self._not_before
+    def is_due(self, step: int, now: float) -> bool:
+        """Returns whether to copy a snapshot after `step` steps."""
+        return self._every > 0 and step % self._every == 0 and now >= self._earliest
 
-    def taken(self, begin: float, end: float) -> None:
-        """Records a snapshot that was copied from time `begin` to time `end`, whatever the reason for it was."""
+    def record_snapshot(self, begin: float, end: float) -> None:
+        """Records that a snapshot was copied from time `begin` to time `end`, for whatever reason."""
         duration = end - begin
         pause = duration * (1 / SHARE - 1) if duration > LONG_COPY else 0.0
-        self._not_before = max(begin + self._seconds, end + pause)
+        self._earliest = max(begin + self._seconds, end + pause)

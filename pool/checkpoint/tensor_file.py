@@ -97,7 +97,7 @@ def write(path: Path, tensors: Sequence[TensorBytes], metadata: Mapping[str, str
     header = len(text).to_bytes(_LENGTH, "little") + text
     sums: dict[str, list[str]] = {tensor.name: [] for tensor in ordered}
 
-    def pieces() -> Iterator[bytes | memoryview]:
+    def file_blocks() -> Iterator[bytes | memoryview]:
         yield header
         for tensor in ordered:
             for offset in range(0, tensor.data.nbytes, BLOCK):
@@ -105,7 +105,7 @@ def write(path: Path, tensors: Sequence[TensorBytes], metadata: Mapping[str, str
                 sums[tensor.name].append(hashlib.sha256(block).hexdigest())
                 yield block
 
-    write_new(path, pieces())
+    write_new(path, file_blocks())
     return FileSums(len(header) + end, len(header), hashlib.sha256(header).hexdigest(), sums)
 
 
@@ -116,24 +116,24 @@ def verify(path: Path, sums: FileSums) -> Header:
     Raises CheckpointError if sparsepool can't have written such a file. Raises OSError.
     """
     with Reader(path) as content:
-        header = _header(path, content, sums)
-        _compare(path, content, sums, header)
+        header = _verify_header(path, content, sums)
+        _verify_blocks(path, content, sums, header)
     return header
 
 
 def read_header(path: Path, sums: FileSums) -> Header:
     """Reads and verifies the header of a file, but not its tensors. Raises as `verify`."""
     with Reader(path) as content:
-        return _header(path, content, sums)
+        return _verify_header(path, content, sums)
 
 
-def _header(path: Path, content: Reader, sums: FileSums) -> Header:
+def _verify_header(path: Path, content: Reader, sums: FileSums) -> Header:
     """Reads the header at the start of a file, and compares it with the checksums. Raises as `verify`."""
     if content.nbytes != sums.nbytes:
         raise DamagedCheckpointError(
             f"{path}: is damaged: it has {content.nbytes} bytes and was written with {sums.nbytes}"
         )
-    header = content.take(sums.header_nbytes)
+    header = content.read(sums.header_nbytes)
     if hashlib.sha256(header).hexdigest() != sums.header:
         raise DamagedCheckpointError(
             f"{path}: header is damaged: bytes 0 to {sums.header_nbytes} differ from what was written"
@@ -148,12 +148,13 @@ def _header(path: Path, content: Reader, sums: FileSums) -> Header:
         raise strict_json.foreign_content_error(
             path, f"header: {strict_json.describe_validation_error(error)}"
         ) from None
-    if (problem := _misplaced(entries, sums)) is not None:
+    problem = _find_contradiction(entries, sums)
+    if problem is not None:
         raise strict_json.foreign_content_error(path, problem)
     return entries
 
 
-def _misplaced(header: Header, sums: FileSums) -> str | None:
+def _find_contradiction(header: Header, sums: FileSums) -> str | None:
     """Describes the first contradiction between a header and the file's sizes; None if there is none.
 
     The tensors must follow each other without gaps up to the file's end, each as long as its shape says.
@@ -166,29 +167,31 @@ def _misplaced(header: Header, sums: FileSums) -> str | None:
         nbytes = math.prod(entry.shape) * DTYPES[entry.dtype][1]
         if entry.data_offsets != (end, end + nbytes):
             return f"{tensor}: at bytes {entry.data_offsets}, not ({end}, {end + nbytes}) as its place and shape say"
-        if len(sums.tensors.get(name, ())) != -(-nbytes // BLOCK):
-            return f"{tensor}: {len(sums.tensors.get(name, ()))} checksums for {nbytes} bytes"
+        num_sums, num_blocks = len(sums.tensors.get(name, ())), -(-nbytes // BLOCK)
+        if num_sums != num_blocks:
+            return f"{tensor}: {num_sums} checksums for {nbytes} bytes"
         end += nbytes
-    if unknown := sums.tensors.keys() - header.keys():
+    unknown = sums.tensors.keys() - header.keys()
+    if unknown:
         return f"checksums of a tensor {strict_json.printable(min(unknown))} that is not there"
     if sums.header_nbytes + end != sums.nbytes:
         return f"{sums.nbytes - sums.header_nbytes} bytes of tensors, {end} in the header"
     return None
 
 
-def _compare(path: Path, content: Reader, sums: FileSums, header: Header) -> None:
-    """Reads the tensors of a file and compares them with their checksums. Raises DamagedCheckpointError."""
-    offset = sums.header_nbytes
+def _verify_blocks(path: Path, content: Reader, sums: FileSums, header: Header) -> None:
+    """Reads the tensors of a file and compares their blocks with the checksums. Raises DamagedCheckpointError."""
+    offset = sums.header_nbytes  # in the file
     for name, entry in header.items():
         begin, end = entry.data_offsets
-        damaged: list[tuple[int, int]] = []
-        for place, expected in zip(range(begin, end, BLOCK), sums.tensors[name], strict=True):
-            block = content.take(min(BLOCK, end - place))
+        damaged: list[range] = []  # bytes of the file
+        for block_begin, expected in zip(range(begin, end, BLOCK), sums.tensors[name], strict=True):
+            block = content.read(min(BLOCK, end - block_begin))
             if hashlib.sha256(block).hexdigest() != expected:
-                damaged.append((offset, offset + len(block)))
+                damaged.append(range(offset, offset + len(block)))
             offset += len(block)
         if damaged:
-            first, last = damaged[0][0], damaged[-1][1]
+            first, last = damaged[0].start, damaged[-1].stop
             raise DamagedCheckpointError(
                 f"{path}: tensor {strict_json.printable(name)} is damaged: bytes {first} to {last} of the file differ "
                 "from what was written"

@@ -45,9 +45,12 @@ class Goal:
         value = validation.value(self.metric)
         if not math.isfinite(value):
             return False
-        if than is None or not math.isfinite(before := than.value(self.metric)):
+        if than is None:
             return True
-        return value < before if self.best == "min" else value > before
+        other_value = than.value(self.metric)
+        if not math.isfinite(other_value):
+            return True
+        return value < other_value if self.best == "min" else value > other_value
 
     def choose(self, validations: Sequence[Validation]) -> Validation:
         """Returns the best of the members' validations, the first of several that are equal.
@@ -55,8 +58,9 @@ class Goal:
         Returns the first of all if no value is finite.
         """
         best = validations[0]
-        for other in validations[1:]:
-            best = other if self.better(other, best) else best
+        for validation in validations[1:]:
+            if self.better(validation, best):
+                best = validation
         return best
 
 
@@ -91,31 +95,37 @@ class Validations:
         """Returns the validations of each member (network) of the run; of a run with one network a single entry."""
         return self.members or (self,)
 
-    def after(self, validations: Sequence[Validation], goal: Goal = LOWEST_LOSS) -> Validations:
-        """Returns a copy in which the next validations are included, one for each member."""
+    def with_results(self, validations: Sequence[Validation], goal: Goal = LOWEST_LOSS) -> Validations:
+        """Returns a copy that includes the results of the next validation, one for each member."""
         if len(validations) == 1:
-            return self._after(validations[0], goal)
-        before = self.members or (NONE,) * len(validations)
-        members = tuple(known._after(each, goal) for known, each in zip(before, validations, strict=True))
-        return self._of_best(members, validations, goal)
+            return self._with_result(validations[0], goal)
+        old_members = self.members or (NONE,) * len(validations)
+        members = tuple(
+            member._with_result(validation, goal) for member, validation in zip(old_members, validations, strict=True)
+        )
+        return self._with_best_member(members, validations, goal)
 
     def without_diverged(self, best: Validation | None) -> Validation | None:
         """Returns the validation `best` of a member; None if that member has diverged since."""
         diverged = (member for member in self.members if member.diverged_at is not None)
         return None if any(best in (member.best, member.record) for member in diverged) else best
 
-    def _of_best(self, members: tuple[Validations, ...], validations: Sequence[Validation], goal: Goal) -> Validations:
+    def _with_best_member(
+        self, members: tuple[Validations, ...], validations: Sequence[Validation], goal: Goal
+    ) -> Validations:
         """Returns the validations of an ensemble, updated with those of its best member that has not diverged.
 
         If all members have diverged, the best of all is used.
         """
-        candidates = [each for known, each in zip(members, validations, strict=True) if known.diverged_at is None]
-        newest = goal.choose(candidates or validations)
-        known = replace(self, members=members)
-        known = replace(known, best=known.without_diverged(self.best), record=known.without_diverged(self.record))
-        return known._with(newest, goal, diverged=not candidates)
+        candidates = [
+            validation for member, validation in zip(members, validations, strict=True) if member.diverged_at is None
+        ]
+        best_now = goal.choose(candidates or validations)
+        ensemble = replace(self, members=members)
+        best, record = ensemble.without_diverged(self.best), ensemble.without_diverged(self.record)
+        return replace(ensemble, best=best, record=record)._with(best_now, goal, diverged=not candidates)
 
-    def _after(self, validation: Validation, goal: Goal) -> Validations:
+    def _with_result(self, validation: Validation, goal: Goal) -> Validations:
         """Returns the validations of a single network, updated with its next one."""
         start = validation.loss if self.start_loss is None else self.start_loss
         return replace(self, start_loss=start)._with(validation, goal, diverged=has_diverged(validation.loss, start))
@@ -128,15 +138,18 @@ class Validations:
         """
         if validation.step == 0:
             return replace(self, newest=validation)
-        since = validation.step if self.diverged_at is None else self.diverged_at
-        improved = not diverged and goal.better(validation, self.record)
+        is_best = not diverged and goal.better(validation, self.best)
+        is_record = not diverged and goal.better(validation, self.record)
+        diverged_at = None
+        if diverged:
+            diverged_at = validation.step if self.diverged_at is None else self.diverged_at
         return replace(
             self,
             newest=validation,
-            best=validation if not diverged and goal.better(validation, self.best) else self.best,
-            record=validation if improved else self.record,
-            since=0 if improved else self.since + 1,
-            diverged_at=since if diverged else None,
+            best=validation if is_best else self.best,
+            record=validation if is_record else self.record,
+            since=0 if is_record else self.since + 1,
+            diverged_at=diverged_at,
         )
 
 
@@ -152,7 +165,7 @@ _SETTINGS: Mapping[str, Any] = {  # key -> value that a checkpoint without this 
 def comparable(then: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
     """Returns whether validations of runs with these two configs measure the same on the same files."""
     for key, default in _SETTINGS.items():
-        values = (value_at(config, key) for config in (then, now))
-        if not are_equal(*(default if value is None else value for value in values)):
+        old, new = value_at(then, key), value_at(now, key)
+        if not are_equal(default if old is None else old, default if new is None else new):
             return False
     return True

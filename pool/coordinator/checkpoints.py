@@ -120,9 +120,9 @@ class Checkpoints:
         """Decides for all machines what they save of version `step`, which they are about to make: a checkpoint, a
         snapshot or nothing. Called on the first machine only."""
         now = time.monotonic()
-        if self._schedule.committed(step, now):
+        if self._schedule.is_due(step, now):
             return "checkpoint"
-        return "snapshot" if self._schedule.snapshots.due(step, now) else ""
+        return "snapshot" if self._schedule.snapshots.is_due(step, now) else ""
 
     def record_decision(self, step: int, saves: Saves) -> None:
         """Notes what the first machine has decided that all machines save of version `step`."""
@@ -171,7 +171,7 @@ class Checkpoints:
             return False
         if self._schedule.saved == step:
             return True
-        if self._attempts.due(time.monotonic()):
+        if self._attempts.is_due(time.monotonic()):
             self._save(Reason.FINAL)
         return False
 
@@ -197,8 +197,8 @@ class Checkpoints:
             if saves:
                 self._save(Reason.MACHINES, checkpoint=saves == "checkpoint", snapshot=True)
         else:
-            checkpoint = self._schedule.committed(step, now)
-            self._save(Reason.SCHEDULE, checkpoint=checkpoint, snapshot=self._schedule.snapshots.due(step, now))
+            checkpoint = self._schedule.is_due(step, now)
+            self._save(Reason.SCHEDULE, checkpoint=checkpoint, snapshot=self._schedule.snapshots.is_due(step, now))
 
     def _save(self, reason: Reason, *, checkpoint: bool = True, snapshot: bool = False) -> None:
         """Saves the newest version of the weights, if a checkpoint or a snapshot of it is due and there is memory for
@@ -234,7 +234,7 @@ class Checkpoints:
         copied.wait()
         begin = time.monotonic()
         snapshot = self._snapshots.take(copied.state)
-        self._schedule.snapshots.taken(begin, time.monotonic())
+        self._schedule.snapshots.record_snapshot(begin, time.monotonic())
         if choice is Choice.WRITE:
             self._progress.start_write()
             self._write(snapshot)
@@ -244,7 +244,7 @@ class Checkpoints:
 
     def _write(self, snapshot: Checkpoint) -> None:
         """Lets the background thread write a snapshot to disk. The snapshot stays as it is until that has ended."""
-        self._schedule.begun(time.monotonic())
+        self._schedule.record_start(time.monotonic())
         self._snapshots.hold()
         self._writer.start(snapshot)
 
@@ -253,14 +253,14 @@ class Checkpoints:
         begins to write the one that waits. Raises CheckpointError if the final checkpoint failed for good."""
         self._end_copy()
         self._snapshots.release()
-        pause = self._schedule.ended(written.step, time.monotonic(), well=written.problem is None)
+        pause = self._schedule.record_end(written.step, time.monotonic(), well=written.problem is None)
         self._update_best(written)
         reason = self._progress.end_write()
         if self._waiting_snapshot is not None:
             kept, self._waiting_snapshot = self._waiting_snapshot, None
             self._write(kept)
         if written.problem is None:
-            self._attempts.succeeded()
+            self._attempts.record_success()
             return
         have = "there is none yet" if self.saved_step < 0 else f"the newest good one is that of step {self.saved_step}"
         account = f"checkpoint of step {written.step} can't be written: {written.problem}; {have}"
@@ -274,7 +274,7 @@ class Checkpoints:
         CheckpointError if there will be none."""
         if written.is_permanent:
             raise CheckpointError(account)
-        if not self._attempts.failed(time.monotonic()):
+        if not self._attempts.record_failure(time.monotonic()):
             raise CheckpointError(f"{account}; tried for {FINAL_MINUTES} minutes", EXIT_RESOURCES)
         if written.problem != self._reported_problem:
             self._reported_problem = written.problem

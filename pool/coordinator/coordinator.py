@@ -155,7 +155,7 @@ class Coordinator:
         """Receives the messages of other machines' coordinators and acts on them. While a step waits for other
         machines, tells the user of those that can't be reached. Raises RunError if that lasts longer than
         `machine_timeout`."""
-        machines.hub.look()
+        machines.hub.poll_connections()
         if self.scheduler.waits_for_machines:
             warning = machines.describe_unconnected(time.monotonic(), self.machine_timeout)
             if warning:

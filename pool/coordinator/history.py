@@ -47,7 +47,7 @@ class History:
 
     def close(self) -> None:
         """Writes the lines that wait in memory, and closes history.jsonl."""
-        self._file.write_waiting()
+        self._file.write_pending()
         self._file.close()
 
     def _add_reduction(self, action: Reduce) -> None:

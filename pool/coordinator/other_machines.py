@@ -52,7 +52,7 @@ class OtherMachines:
         plan = layout.plan
         nbytes = [*(bucket.nbytes for bucket in plan.buckets), *(buffer.nbytes for buffer in plan.buffers)]
         max_nbytes = max(nbytes, default=0)
-        self.hub = MachineHub(context, rank.key, me, rank.host, rank.coordinator_port, most_bytes=max_nbytes)
+        self.hub = MachineHub(context, rank.key, me, rank.host, rank.coordinator_port, max_frame_nbytes=max_nbytes)
         self._unconnected: dict[int, float] = {}  # machines without a connection: since when (monotonic clock)
         self._warned: set[int] = set()  # of these, those that the user was warned of
         self._sums = sums
@@ -79,7 +79,7 @@ class OtherMachines:
     def describe_unconnected(self, now: float, timeout: float) -> str:
         """Returns a line that names the coordinators without a connection for more than SILENCE_SECONDS; empty if there
         are none, or if a line has named all of them before. Raises RunError `timeout` seconds after that."""
-        addresses = self.hub.unconnected
+        addresses = self.hub.unconnected_addresses
         self._unconnected = {machine: self._unconnected.get(machine, now) for machine in addresses}
         self._warned &= addresses.keys()
         silent = {machine for machine, since in self._unconnected.items() if now - since > SILENCE_SECONDS}
@@ -136,7 +136,7 @@ class OtherMachines:
         have reached that version, or have ended."""
         if self._end_version != step:
             self._end_version = step
-            self.hub.keep(step, ShareReport(step, ()))
+            self.hub.broadcast(step, ShareReport(step, ()))
         return all(reached >= step or machine in self._finished for machine, reached in self._newest_step.items())
 
     def on_commit(self, step: int) -> None:
@@ -153,7 +153,7 @@ class OtherMachines:
                 f"{groups} have different weights in step {step}: memory, or numerics; no step since is sure"
             )
         self._states = {state: machines for state, machines in self._states.items() if state.step > step}
-        self.hub.forget(step)
+        self.hub.discard_below(step)
         self._sums.drop_steps_before(step + 1)
 
     def receive(self, scheduler: StepScheduler) -> Iterator[tuple[Peer, ShareReport | BucketSums]]:
@@ -200,7 +200,7 @@ class OtherMachines:
     def _send(self, step: int, message: ShareReport | BucketSums, frames: Sequence[memoryview]) -> None:
         """Sends the other machines a message about a step, and keeps it to be sent again after a lost connection."""
         self.sent_nbytes += sum(frame.nbytes for frame in frames)
-        self.hub.keep(step, message, frames)
+        self.hub.broadcast(step, message, frames)
 
 
 def _bytes(tensor: torch.Tensor) -> memoryview:

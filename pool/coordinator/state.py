@@ -75,34 +75,50 @@ class State:
         return self._models.learning_rates
 
     def load(self) -> Validations:
-        """Makes the weights, or loads them from a snapshot or a checkpoint, and publishes them to the workers.
+        """Draws the weights of a new run, or loads the state from a snapshot or a checkpoint, and publishes the weights
+        to the workers.
 
         Returns the results of earlier validations that the next ones can be compared with. Raises CheckpointError.
         """
-        start, models = self._start, self._models
-        restored = None
-        if start.snapshot is not None:
-            restored = self._snapshots.load(start.snapshot, self.as_checkpoint())
-        elif start.checkpoint is not None:
-            restored = store.load_checkpoint(start.checkpoint)
-        if restored is not None:
-            models.restore(restored)
-            other_length = value_at(restored.config, "train.steps") != start.config.train.steps
-            for member in models.members:
-                if restored.optimizer.groups is None:
-                    member.optimizers.move_schedule_to(start.step)
-                elif other_length:
-                    member.optimizers.follow_length(start.step)
-            self._apply_overrides(start.step)
-            self._unused = tuple(member.unused for member in restored.members) or self._unused
-            self._plateaus = (*restored.optimizer.plateaus, *self._plateaus)[: len(models.members)]
+        restored = self._load_restored()
+        if restored is None:
+            self._initialize()
         else:
-            models.initialize(None if start.start_from is None else self._load_start_weights(start.start_from))
-        models.start(start.step)
-        if restored is None and start.start_from is not None:
-            self._snapshots.take(self.as_checkpoint())  # from here on the other run's checkpoint may be deleted
-        models.publish(start.step)
+            self._restore(restored)
+        self._models.publish(self._start.step)
         return NONE if restored is None else self._comparable_validations(restored)
+
+    def _load_restored(self) -> store.Checkpoint | None:
+        """Loads the state that the run goes on from; None for a new run."""
+        if self._start.snapshot is not None:
+            return self._snapshots.load(self._start.snapshot, self.as_checkpoint())
+        if self._start.checkpoint is not None:
+            return store.load_checkpoint(self._start.checkpoint)
+        return None
+
+    def _initialize(self) -> None:
+        """Draws the weights of a new run, or copies them from another run's checkpoint."""
+        source = self._start.start_from
+        self._models.initialize(None if source is None else self._load_start_weights(source))
+        self._models.start(self._start.step)
+        if source is not None:
+            self._snapshots.take(self.as_checkpoint())  # from here on the other run's checkpoint may be deleted
+
+    def _restore(self, restored: store.Checkpoint) -> None:
+        """Puts a loaded state into the models and optimizers. If the length of the run has changed, the learning rate
+        schedules follow it."""
+        step, models = self._start.step, self._models
+        models.restore(restored)
+        has_new_length = value_at(restored.config, "train.steps") != self._start.config.train.steps
+        for member in models.members:
+            if restored.optimizer.groups is None:
+                member.optimizers.move_schedule_to(step)
+            elif has_new_length:
+                member.optimizers.follow_length(step)
+        self._apply_overrides(step)
+        self._unused = tuple(member.unused for member in restored.members) or self._unused
+        self._plateaus = (*restored.optimizer.plateaus, *self._plateaus)[: len(models.members)]
+        models.start(step)
 
     def on_commit(self, action: Commit) -> None:
         """Moves the state on after a step: the position in the data stream, the counts of unused batches, and settings
@@ -122,7 +138,7 @@ class State:
         for m, rule in action.rules.items():
             optimizers = self._models.members[m].optimizers
             before = optimizers.learning_rate
-            optimizers.set_rates(rule.reduced)
+            optimizers.set_rates(rule.reduce)
             if optimizers.learning_rate != before:
                 rates = f"from {before:g} to {optimizers.learning_rate:g}"
                 reduced[f"{rule.goal.metric} gets no better: the learning rate is reduced {rates}"].append(m)

@@ -53,10 +53,9 @@ class TrainedMember:
         member's own. `prefix`: what the names of its tensors begin with in checkpoints."""
         self._task = member.task
         self._seed = member.seed
-        self._drawn = member.initial_generators
-        self._initial_model: nn.Module | None = (
-            member.model
-        )  # in host memory, to draw or load weights; None after `start`
+        self._generators = member.initial_generators
+        # in host memory, to draw or load weights; None after `start`
+        self._initial_model: nn.Module | None = member.model
         self._model = _create_stepped_model(member, exchange)
         self._prefix = prefix
         # tied: second names of tensors, with the name in `named`. transient: buffers that state_dict leaves out
@@ -95,8 +94,8 @@ class TrainedMember:
         """Draws the initial weights by the task's `initialize`, or copies them from `start`, the weights of another
         run's checkpoint by name. Raises CheckpointError if they don't fit, PluginError if the task has changed the
         model in a way that the run can't carry on."""
-        if self._drawn is not None:
-            self._drawn.restore()  # random generators, so that the task's draws don't depend on other members
+        if self._generators is not None:
+            self._generators.restore()  # random generators, so that the task's draws don't depend on other members
         assert self._initial_model is not None
         with torch.no_grad():
             bindings = Bindings(self._initial_model, weights_change=True)

@@ -175,12 +175,12 @@ def _may_store_state(attribute: Attribute) -> bool:
         return value.size <= _MAX_NUMBERS
     if isinstance(value, (Tensor, *COLLECTIONS)) or is_generator(value):
         return True
-    return isinstance(value, int | float | np.number) and attribute.siblings <= _MAX_NUMBERS
+    return isinstance(value, int | float | np.number) and attribute.num_siblings <= _MAX_NUMBERS
 
 
 def _find_change(constant: _Constant) -> str:
     """Describes how a value that must not change has changed, as `Bindings.find_problem` does; "" if it has not."""
-    path, original, current = constant.attribute.path, constant.value, constant.attribute.now
+    path, original, current = constant.attribute.path, constant.value, constant.attribute.current_value
     if isinstance(original, Tensor) and current is original and _has_gradient(original):
         return f"gives {path} a gradient, and nothing trains it: make it a parameter of the model"
     if not _has_changed(constant, current):

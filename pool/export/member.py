@@ -100,7 +100,7 @@ def _find_best(checkpoint: Path, state: SavedState, members: Sequence[Mapping[st
         )
     if ranking.diverged_at(best) is not None:
         raise ConfigError(f"best member: all of {checkpoint} have diverged: name a member by its number")
-    reason = f"the best: {ranking.said(best)}"
+    reason = f"the best: {ranking.describe_value(best)}"
     if ranking.goal.metric == "loss" and any(key.startswith("loss.") for key in _find_differing_keys(members)):
         reason += ", though [loss] is not the same for all members"
     return best, reason

@@ -140,18 +140,19 @@ class Feeder:
             link.send(Hello(os.getpid()))
             crash_point("feeder.after_hello")
 
-        next_beat = 0.0
+        next_heartbeat = 0.0
         resend = ResendTimer()
         while True:
-            if (now := time.monotonic()) >= next_beat:
-                next_beat = now + HEARTBEAT_SECONDS
+            now = time.monotonic()
+            if now >= next_heartbeat:
+                next_heartbeat = now + HEARTBEAT_SECONDS
                 self._supervisor.send(Heartbeat(0.0))  # sent by this loop: if the loop hangs, no heartbeat comes
             events = dict(poller.poll(RESEND_MS))
-            changed = resend.due()
+            must_report = resend.due()
             self._receive(events)
             for ring in self._rings:
-                changed |= ring.collect_finished(self._supervisor.send, self._compare_features)
-            if changed:
+                must_report |= ring.collect_finished(self._supervisor.send, self._compare_features)
+            if must_report:
                 self._report()
 
     def _compare_features(self, purpose: Purpose, filled: Filled) -> None:
@@ -164,7 +165,8 @@ class Feeder:
             self._coverage.add_training(filled, slot)
         else:
             self._coverage.add_validation(filled, slot)
-        if (shares := self._coverage.shares()) is not None:
+        shares = self._coverage.shares()
+        if shares is not None:
             self._coverage = None
             for share in shares:
                 self._supervisor.send(UntrainedFeatures(share))
@@ -172,16 +174,16 @@ class Feeder:
     def _receive(self, events: Mapping[object, int]) -> None:
         """Receives messages: who is the coordinator now, and its orders."""
         if self._supervisor.socket in events:
-            for notice in self._supervisor.receive():
-                if isinstance(notice, Roster) and self._coordinator.follow(notice):
+            for message in self._supervisor.receive():
+                if isinstance(message, Roster) and self._coordinator.follow(message):
                     self._coordinator.send(Hello(os.getpid()))
         if self._coordinator.socket not in events:
             return
-        for message in self._coordinator.receive():
-            if isinstance(message, FeederOrders):
-                self._train.follow_orders(message.train)
-                if self._validation is not None and message.validation is not None:
-                    self._validation.follow_orders(message.validation)
+        for order in self._coordinator.receive():
+            if isinstance(order, FeederOrders):
+                self._train.follow_orders(order.train)
+                if self._validation is not None and order.validation is not None:
+                    self._validation.follow_orders(order.validation)
 
     def _report(self) -> None:
         crash_point("feeder.before_report")

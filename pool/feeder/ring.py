@@ -27,7 +27,7 @@ class Ring:
         self._generation = -1
         self._first = 0  # the oldest batch that is not freed: it begins at _cursors[0]
         self._cursors: list[Cursor] = []  # where each batch from _first on begins, and the one behind the last
-        self._given = 0  # batches below this number have been given a slot
+        self._end = 0  # batches below this number have been assigned a slot
 
     def apply_orders(self, orders: StreamOrders) -> Fill:
         """Frees the slots that the coordinator no longer needs, and returns the batches that may be made in them.
@@ -40,7 +40,7 @@ class Ring:
         seek = None
         if orders.generation > self._generation:
             self._generation = orders.generation
-            self._first = self._given = orders.start.batch
+            self._first = self._end = orders.start.batch
             self._cursors = [orders.start]
             seek = orders.start
         # The last cursor is kept: the next batch begins there.
@@ -48,8 +48,8 @@ class Ring:
         if freed > 0:
             del self._cursors[:freed]
             self._first += freed
-        begin, self._given = self._given, max(self._given, orders.freed + self._slots)
-        return Fill(seek, range(begin, self._given))
+        begin, self._end = self._end, max(self._end, orders.freed + self._slots)
+        return Fill(seek, range(begin, self._end))
 
     def slot_of(self, batch: int) -> int:
         """Returns the number of the slot that the batch lies in."""

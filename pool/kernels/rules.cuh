@@ -1,7 +1,7 @@
 #pragma once
 
-// Arithmetic that CPU and CUDA kernels share, to the bit: the order in which gradients are added up (I2) and the squares
-// of their norm, and the steps of optimizers. g++ compiles this file with vectors as Number
+// Arithmetic that CPU and CUDA kernels share, to the bit: the order in which gradients are added up (I2) and the
+// squares of their norm, and the steps of optimizers. g++ compiles this file with vectors as Number
 // (pool/kernels/cpu/base/vec.h), NVRTC with floats. So it includes nothing.
 
 #ifdef __CUDACC__
@@ -65,8 +65,8 @@ RULE double sum_of_chunk(const Numbers& number, unsigned count) {
     return Tree<kLanes>::sum([&](int lane) { return lanes[lane]; }, [](double a, double b) { return a + b; }, 0);
 }
 
-// Rules by which optimizers step a weight. The fields of a rule are the constants of one step. It has kStates states, of
-// which the first kWritten change. `root` is the square root, rounded correctly.
+// Rules by which optimizers step a weight. The fields of a rule are the constants of one step. It has kStates states,
+// of which the first kWritten change. `root` is the square root, rounded correctly.
 
 // Adam (Kingma and Ba, arXiv 1412.6980, algorithm 1; weight decay added to the gradient, or decoupled as in Loshchilov
 // and Hutter, arXiv 1711.05101).
@@ -135,8 +135,8 @@ struct RangerLite {
     }
 };
 
-// RangerLite followed by lookahead (Zhang et al., arXiv 1907.08610): the slow weights s go a part of the way to the fast
-// ones.
+// RangerLite followed by lookahead (Zhang et al., arXiv 1907.08610): the slow weights s go a part of the way to the
+// fast ones.
 //
 //   s = fast_share * w + slow_share * s;   w = s
 //

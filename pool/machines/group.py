@@ -79,7 +79,7 @@ class MachineGroup:
     def exchange_messages(self) -> Decision | None:
         """Receives messages, and sends what has changed or has to be repeated. Returns what this machine has to do, or
         None."""
-        self._hub.look()
+        self._hub.poll_connections()
         now = time.monotonic()
         self._discount_pause(now)
         orders = self._receive_messages(now)

@@ -26,8 +26,8 @@ from pool.exchange.device.card_copies import find_copy_problem
 class CheckResult:
     """Whether sharing memory works, and the reason for it."""
 
-    proven: bool
-    why: str  # explanation for the user
+    works: bool
+    reason: str  # explanation for the user
 
 
 def check_memory_sharing(devices: Sequence[torch.device], module: str, seconds: float) -> CheckResult:
@@ -37,51 +37,56 @@ def check_memory_sharing(devices: Sequence[torch.device], module: str, seconds: 
     `module`: `testing.device_module` of the config. `seconds`: time limit for trying it.
     """
     kind, deadline = devices[0].type, time.monotonic() + seconds
-    shared = get_shared_memory(kind)
-    assert shared is not None
-    copied = cache(partial(find_copy_problem, kind, module, deadline)) if len(devices) > 1 else None
-    setups = {shared.setup(device): device for device in devices}
-    verdicts = [
-        _judged(setup, partial(find_sharing_problems, str(device), module, deadline), copied)
-        for setup, device in setups.items()
-    ]
-    return next(
-        (verdict for verdict in verdicts if not verdict.proven),
-        CheckResult(proven=True, why="; ".join(verdict.why for verdict in verdicts)),
-    )
+    shared_memory = get_shared_memory(kind)
+    assert shared_memory is not None
+    try_copying = cache(partial(find_copy_problem, kind, module, deadline)) if len(devices) > 1 else None
+    device_of_setup = {shared_memory.setup(device): device for device in devices}
+    results = []
+    for setup, device in device_of_setup.items():
+        try_sharing = partial(find_sharing_problems, str(device), module, deadline)
+        results.append(_check_setup(setup, try_sharing, try_copying))
+    for result in results:
+        if not result.works:
+            return result
+    return CheckResult(works=True, reason="; ".join(result.reason for result in results))
 
 
-def _judged(setup: Setup, shared: Callable[[], dict[str, str]], copied: Callable[[], str] | None) -> CheckResult:
-    """Judges one kind of device, by its note or by trying.
-
-    `shared` and `copied` try sharing memory and copying between devices. `copied` is None if there is a single
-    device.
-    """
-    needed, record = NEEDED if copied is None else NEEDED_BY_SEVERAL, Record.find(setup)
-    when, kept = f"on {record.day}", ""
+def _check_setup(
+    setup: Setup, try_sharing: Callable[[], dict[str, str]], try_copying: Callable[[], str] | None
+) -> CheckResult:
+    """Checks one kind of device, by its note or by trying. `try_copying`, between devices, is None if there is a single
+    device."""
+    needed = NEEDED if try_copying is None else NEEDED_BY_SEVERAL
+    record = Record.find(setup)
+    time_of_trial = f"on {record.day}"
+    note_problem = ""
     if record.needs_tests(needed):
         begin = time.monotonic()
         try:
-            found = shared() if record.needs_tests(NEEDED) else {}
-            if copied is not None and not any(found.values()):
-                found[COPIED] = copied()
+            problems = try_sharing() if record.needs_tests(NEEDED) else {}
+            if try_copying is not None and not any(problems.values()):
+                problems[COPIED] = try_copying()
         except NotTriedError as error:
-            why = f"it can't be tried now whether processes can share memory of {setup}: {error}"
-            return CheckResult(proven=False, why=why)
-        record = Record(setup, datetime.now(UTC).date().isoformat(), {**record.problems, **found})
-        when, kept = f"now, in {time.monotonic() - begin:.1f} s", _kept(record)
-    tried = f"shared memory was tried {when}, {setup}"
-    if problem := record.failure_line(needed):
-        return CheckResult(
-            proven=False, why=f"{tried}: {problem}{kept or f'; to try it again, remove {records_path()}'}"
-        )
-    return CheckResult(proven=True, why=f"{tried}: {record.passed_line()}{kept}")
+            reason = f"it can't be tried now whether processes can share memory of {setup}: {error}"
+            return CheckResult(works=False, reason=reason)
+        record = Record(setup, datetime.now(UTC).date().isoformat(), {**record.problems, **problems})
+        time_of_trial = f"now, in {time.monotonic() - begin:.1f} s"
+        note_problem = _save_note(record)
+    trial = f"shared memory was tried {time_of_trial}, {setup}"
+    problem = record.failure_line(needed)
+    if not problem:
+        return CheckResult(works=True, reason=f"{trial}: {record.passed_line()}{note_problem}")
+    advice = note_problem or f"; to try it again, remove {records_path()}"
+    return CheckResult(works=False, reason=f"{trial}: {problem}{advice}")
 
 
-def _kept(record: Record) -> str:
-    """Writes a record to the file of notes. Returns text that explains why that is impossible; "" if it was written."""
+def _save_note(record: Record) -> str:
+    """Writes a record to the file of notes. Returns "", or text for the user that explains why the record can't be
+    written."""
     try:
         write_record(record)
     except OSError as error:
         return f"; each start tries it, since that can't be noted: {error}"
-    return "" if records_path() else "; each start tries it, since there is no cache folder to note that in"
+    if records_path():
+        return ""
+    return "; each start tries it, since there is no cache folder to note that in"

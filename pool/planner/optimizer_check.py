@@ -36,11 +36,11 @@ from pool.planner.small_plan import with_buckets, zero_parameters
 
 STEPS = 12  # before and after the state is saved; more than the period of most lookaheads
 _SCALES = (1.0, 0.01, 100.0)  # of the gradients in consecutive steps, below and above usual limits of a norm
-_OF_TORCH = vars(torch.optim.SGD([nn.Parameter(torch.zeros(1))])).keys() | {"_opt_called", "_step_count"}
-_CODE = (type, types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.ModuleType)
+_TORCH_ATTRIBUTES = vars(torch.optim.SGD([nn.Parameter(torch.zeros(1))])).keys() | {"_opt_called", "_step_count"}
+_CODE_TYPES = (type, types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.ModuleType)
 
 
-class _Course:
+class _TrialRun:
     """Steps an optimizer on small parameters with random gradients.
 
     All instances draw the same numbers. The weights have many magnitudes, so that differences between small steps
@@ -54,35 +54,35 @@ class _Course:
         self._buckets = range(len(plan.buckets))
         self._gradients = create_generator(0, "gradients")
         for parameter in self.parameters:
-            parameter.data.copy_(self._drawn(parameter) * 10 ** (-2 * self._drawn(parameter).abs()))
+            parameter.data.copy_(self._draw_like(parameter) * 10 ** (-2 * self._draw_like(parameter).abs()))
 
     def step(self, steps: int = STEPS) -> None:
         """Does this many steps. Raises whatever the optimizer raises."""
         for scale in islice(cycle(_SCALES), steps):
             for parameter in self.parameters:
-                parameter.grad = (scale * self._drawn(parameter)).to(parameter.dtype)
+                parameter.grad = (scale * self._draw_like(parameter)).to(parameter.dtype)
             for bucket in self._buckets:
                 self.optimizers.step(bucket)
 
-    def _drawn(self, parameter: nn.Parameter) -> Tensor:
+    def _draw_like(self, parameter: nn.Parameter) -> Tensor:
         """Returns the next random numbers in the shape of a parameter."""
         return torch.randn(parameter.shape, generator=self._gradients)
 
-    def restarted(self, config: Config, plan: Plan, state: State) -> _Course:
-        """Returns a copy of this course with a new optimizer, which is restored from `state` as a checkpoint returns
+    def restart(self, config: Config, plan: Plan, state: State) -> _TrialRun:
+        """Returns a copy of this trial with a new optimizer, which is restored from `state` as a checkpoint returns
         it.
 
         Raises CheckpointError.
         """
-        course = _Course(config, plan)
-        for parameter, own in zip(course.parameters, self.parameters, strict=True):
-            parameter.data.copy_(own.data)
-        course._gradients.set_state(self._gradients.get_state())
+        trial = _TrialRun(config, plan)
+        for copy, parameter in zip(trial.parameters, self.parameters, strict=True):
+            copy.data.copy_(parameter.data)
+        trial._gradients.set_state(self._gradients.get_state())
         tensors, plain = state
-        course.optimizers.load_state(
+        trial.optimizers.load_state(
             {name: tensor.clone() for name, tensor in tensors.items()}, json.loads(json.dumps(plain))
         )
-        return course
+        return trial
 
     @property
     def weights(self) -> list[bytes]:
@@ -91,18 +91,21 @@ class _Course:
 
 
 def couples_all_parameters(config: Config, plan: Plan) -> bool:
-    """Returns whether an optimizer gives other weights with all parameters in one bucket than with a bucket for each.
+    """Returns whether an optimizer computes other weights if all parameters are in one bucket than if each has its own.
 
     That is so if it computes a number from all parameters. `plan`: a plan with small tensors.
     """
-    count = len(plan.parameters)
-    if config.optimizer.name in ELEMENTWISE or count == 1:
+    num_parameters = len(plan.parameters)
+    if config.optimizer.name in ELEMENTWISE or num_parameters == 1:
         return False
-    whole, single = [tuple(range(count))], [(index,) for index in range(count)]
-    return any(
-        _weights_after(config, with_buckets(each, *whole)) != _weights_after(config, with_buckets(each, *single))
-        for each in (plan, _in_double(plan))
-    )
+    one_bucket = [tuple(range(num_parameters))]
+    bucket_each = [(index,) for index in range(num_parameters)]
+    for variant in (plan, _in_double(plan)):
+        joined = _weights_after_trial(config, with_buckets(variant, *one_bucket))
+        separate = _weights_after_trial(config, with_buckets(variant, *bucket_each))
+        if joined != separate:
+            return True
+    return False
 
 
 def _in_double(plan: Plan) -> Plan:
@@ -110,15 +113,15 @@ def _in_double(plan: Plan) -> Plan:
     return replace(plan, parameters=tuple(replace(tensor, dtype="float64") for tensor in plan.parameters))
 
 
-def _weights_after(config: Config, plan: Plan) -> list[bytes] | None:
+def _weights_after_trial(config: Config, plan: Plan) -> list[bytes] | None:
     """Returns the bits of all weights after some steps; None if the optimizer can't be used."""
     with preserve_generators():
         try:
-            course = _Course(config, plan)
-            course.step()
+            trial = _TrialRun(config, plan)
+            trial.step()
         except (Exception, SystemExit):  # the trial of the run's own plan reports it
             return None
-        return course.weights
+        return trial.weights
 
 
 def check_optimizer(config: Config, plan: Plan) -> State:
@@ -135,38 +138,40 @@ def check_optimizer(config: Config, plan: Plan) -> State:
         )
     with preserve_generators():
         try:
-            return _checked(config, plan, name)
+            return _run_checks(config, plan, name)
         except PoolError as error:  # it names the key
             raise ConfigError(str(error)) from None
         except (Exception, SystemExit) as error:  # a class of the user's choice may raise anything
             raise ConfigError(f"{name}: can't be used here: {format_error(error)}") from None
 
 
-def _checked(config: Config, plan: Plan, name: str) -> State:
+def _run_checks(config: Config, plan: Plan, name: str) -> State:
     """Does the work of `check_optimizer`. Raises ConfigError, and whatever the optimizer raises."""
-    drawn = _drawn_so_far()
-    course = _Course(config, plan)
-    course.step()
-    if _drawn_so_far() != drawn:
+    generators_before = _generator_states()
+    trial = _TrialRun(config, plan)
+    trial.step()
+    if _generator_states() != generators_before:
         raise ConfigError(
             f"{name}: draws random numbers, and would draw others after a death or a resume: take another optimizer"
         )
-    state = course.optimizers.state()
-    size = _size(state)
-    restarted = course.restarted(config, plan, state)
-    if attribute := _lost_attribute(course, restarted):
+    state = trial.optimizers.state()
+    sizes = _state_sizes(state)
+    restarted = trial.restart(config, plan, state)
+    attribute = _find_lost_attribute(trial, restarted)
+    if attribute:
         raise ConfigError(
             f"{name}: keeps {attribute} outside its state_dict, so that a death or a resume would lose it: take "
             "another optimizer, or one of your own that keeps it in its state"
         )
-    for each in (course, restarted):
-        each.step()
-    if course.weights != restarted.weights:
+    trial.step()
+    restarted.step()
+    if trial.weights != restarted.weights:
         raise ConfigError(
             f"{name}: goes on from its saved state with other weights than without a resume: take another optimizer"
         )
-    state = course.optimizers.state()
-    if grown := [key for key, nbytes in _size(state).items() if nbytes > size.get(key, 0)]:
+    state = trial.optimizers.state()
+    grown = [key for key, size in _state_sizes(state).items() if size > sizes.get(key, 0)]
+    if grown:
         raise ConfigError(
             f"{name}: its state grows with the steps ({grown[0]} after step {STEPS}), and room for it is reserved "
             "once: take another optimizer"
@@ -174,30 +179,30 @@ def _checked(config: Config, plan: Plan, name: str) -> State:
     return state
 
 
-def _size(state: State) -> dict[str, int]:
+def _state_sizes(state: State) -> dict[str, int]:
     """Returns the bytes of each tensor of a state, and the number of its plain values."""
     tensors, plain = state
-    return {**{name: tensor.nbytes for name, tensor in tensors.items()}, "its numbers": _leaves(plain)}
+    return {**{name: tensor.nbytes for name, tensor in tensors.items()}, "its numbers": _count_leaves(plain)}
 
 
-def _leaves(value: Any) -> int:
+def _count_leaves(value: Any) -> int:
     if isinstance(value, Mapping):
-        return sum(map(_leaves, value.values()))
-    return sum(map(_leaves, value)) if isinstance(value, list | tuple) else 1
+        return sum(map(_count_leaves, value.values()))
+    return sum(map(_count_leaves, value)) if isinstance(value, list | tuple) else 1
 
 
-def _lost_attribute(course: _Course, restarted: _Course) -> str:
+def _find_lost_attribute(trial: _TrialRun, restarted: _TrialRun) -> str:
     """Returns the name of an attribute of the optimizer that a restart does not restore; "" if there is none."""
-    for bucket in course._buckets:
-        own: dict[str, Any] = vars(course.optimizers.of(bucket))
-        other: dict[str, Any] = vars(restarted.optimizers.of(bucket))
-        for key in sorted((own.keys() | other.keys()) - _OF_TORCH):
-            if _content(own.get(key), set()) != _content(other.get(key), set()):
-                return key
+    for bucket in trial._buckets:
+        original: dict[str, Any] = vars(trial.optimizers.of(bucket))
+        restored: dict[str, Any] = vars(restarted.optimizers.of(bucket))
+        for name in sorted((original.keys() | restored.keys()) - _TORCH_ATTRIBUTES):
+            if _comparable(original.get(name), set()) != _comparable(restored.get(name), set()):
+                return name
     return ""
 
 
-def _content(value: Any, open_objects: Set[int]) -> Any:
+def _comparable(value: Any, open_objects: Set[int]) -> Any:
     """Converts a value to a form that is equal for equal values. Objects are converted by their attributes.
 
     `open_objects`: ids of the objects that contain this value, so that cycles end.
@@ -214,23 +219,23 @@ def _content(value: Any, open_objects: Set[int]) -> Any:
         return repr(value.bit_generator.state)
     if value is None or isinstance(value, bool | int | float | complex | str | bytes | np.generic | torch.dtype):
         return repr(value)
-    if isinstance(value, _CODE) or id(value) in open_objects:
+    if isinstance(value, _CODE_TYPES) or id(value) in open_objects:
         return type(value).__name__
     inner = open_objects | {id(value)}
     if isinstance(value, Mapping):
-        return [(_content(key, inner), _content(each, inner)) for key, each in value.items()]
+        return [(_comparable(key, inner), _comparable(item, inner)) for key, item in value.items()]
     if isinstance(value, Sequence | deque):
-        return [_content(each, inner) for each in value]
+        return [_comparable(item, inner) for item in value]
     if isinstance(value, Set):
-        return sorted(repr(_content(each, inner)) for each in value)
-    return type(value).__name__, _content(getattr(value, "__dict__", None), inner)
+        return sorted(repr(_comparable(item, inner)) for item in value)
+    return type(value).__name__, _comparable(getattr(value, "__dict__", None), inner)
 
 
 def _bits(tensor: Tensor) -> bytes:
     return tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
 
 
-def _drawn_so_far() -> tuple[object, ...]:
+def _generator_states() -> tuple[object, ...]:
     """Returns the states of this process's random generators, which change with each number drawn."""
     return torch.get_rng_state().numpy().tobytes(), *python_and_numpy_state()
 
@@ -238,10 +243,10 @@ def _drawn_so_far() -> tuple[object, ...]:
 @contextlib.contextmanager
 def preserve_generators() -> Iterator[None]:
     """Restores the process's random generators after the context, and suppresses warnings about small tensors in it."""
-    before = GeneratorStates.capture()
+    saved = GeneratorStates.capture()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        before.restore()
+        saved.restore()

@@ -31,7 +31,7 @@ from pool.device.probe import describe_cards
 from pool.ensemble.factory import describe_tensor
 from pool.errors import AWAY_ERRORS, ConfigError, PoolError, UnavailableError
 from pool.exchange.layout import join_plans, member_prefix
-from pool.exchange.plan import Plan, TensorSpec, build_plan
+from pool.exchange.plan import Plan, Tensor, TensorSpec, build_plan
 from pool.exchange.tensors import tensor_specs
 from pool.metrics.layout import Measured, create_layout
 from pool.optim.elementwise import ELEMENTWISE
@@ -98,7 +98,7 @@ def choose_devices(start: PlannerStart) -> tuple[tuple[str, ...], str]:
     hidden = describe_hidden_cards(os.environ.get(VISIBLE_DEVICES))
     try:
         if "auto" in specs and not hidden and _cuda_count() == 0 and count_installed_cards() > 0:
-            raise _unusable_cards()
+            raise _unusable_cards_error()
         return resolve_devices(specs, _cuda_count(), hidden, cpu_workers=workers), ""
     except UnavailableError as error:
         if not start.only_check:
@@ -114,22 +114,27 @@ def plan_run(start: PlannerStart) -> tuple[DataPlan, MemberPlans]:
     config = start.config
     _check_sinks(config)
     data = plan_data(start)
-    members = _look_at_members(start, data.schema)
-    plans, measures = members.plans, members.measured
-    _check_average(config, plans)
-    _check_gradient_dtype(config, plans)
-    _check_best_metric(config, measures)
-    buckets, parameters = sum(len(plan.buckets) for plan in plans), sum(len(plan.parameters) for plan in plans)
-    if buckets > MAX_ITEMS:
-        raise ConfigError(
-            f"pool.bucket_mb: {config.pool.bucket_mb:g} makes {buckets} buckets of gradients, and a message can name "
-            f"{MAX_ITEMS}: raise it"
-        )
-    if parameters > MAX_ITEMS:
-        raise ConfigError(
-            f"ensemble.members: {len(plans)} have {parameters} parameters, and at most {MAX_ITEMS} can be trained"
-        )
+    members = _plan_members(start, data.schema)
+    _check_average(config, members.plans)
+    _check_gradient_dtype(config, members.plans)
+    _check_best_metric(config, members.measured)
+    _check_message_sizes(config, members.plans)
     return data, members
+
+
+def _check_message_sizes(config: Config, plans: Sequence[Plan]) -> None:
+    """Raises ConfigError if the members have more buckets or parameters than a message between processes can name."""
+    num_buckets = sum(len(plan.buckets) for plan in plans)
+    num_parameters = sum(len(plan.parameters) for plan in plans)
+    if num_buckets > MAX_ITEMS:
+        raise ConfigError(
+            f"pool.bucket_mb: {config.pool.bucket_mb:g} makes {num_buckets} buckets of gradients, and a message can "
+            f"name {MAX_ITEMS}: raise it"
+        )
+    if num_parameters > MAX_ITEMS:
+        raise ConfigError(
+            f"ensemble.members: {len(plans)} have {num_parameters} parameters, and at most {MAX_ITEMS} can be trained"
+        )
 
 
 def _check_sinks(config: Config) -> None:
@@ -145,7 +150,7 @@ def _check_average(config: Config, plans: Sequence[Plan]) -> None:
     """Raises ConfigError if weights are to be averaged whose dtype has too few bits for small differences."""
     if config.train.average.kind is None:
         return
-    for tensor in (tensor for plan in plans for tensor in plan.parameters):
+    for tensor in _all_parameters(plans):
         if tensor.dtype not in AVERAGED:
             raise ConfigError(
                 f"train.average: parameter {tensor.name} is {tensor.dtype}; averages are of {' and '.join(AVERAGED)}"
@@ -154,50 +159,57 @@ def _check_average(config: Config, plans: Sequence[Plan]) -> None:
 
 def _check_gradient_dtype(config: Config, plans: Sequence[Plan]) -> None:
     """Raises ConfigError if gradients are to be rounded whose parameters are not float32."""
-    for tensor in (tensor for plan in plans for tensor in plan.parameters):
-        if config.train.gradient_dtype != "float32" and tensor.dtype != "float32":
+    if config.train.gradient_dtype == "float32":
+        return
+    for tensor in _all_parameters(plans):
+        if tensor.dtype != "float32":
             raise ConfigError(
                 f"train.gradient_dtype: {config.train.gradient_dtype}: parameter {tensor.name} is {tensor.dtype}, and "
                 "gradients of float32 parameters alone are rounded: make it float32, or set float32"
             )
 
 
-def _check_best_metric(config: Config, measures: Measured) -> None:
+def _all_parameters(plans: Sequence[Plan]) -> Iterator[Tensor]:
+    return itertools.chain.from_iterable(plan.parameters for plan in plans)
+
+
+def _check_best_metric(config: Config, metrics: Measured) -> None:
     """Raises ConfigError if `train.best_metric` is not measured in this run."""
     try:
-        measures.best(config.train.best_metric)
+        metrics.best(config.train.best_metric)
     except ValueError as error:
         raise ConfigError(f"train.best_metric: {error}") from None
 
 
-def _look_at_members(start: PlannerStart, schema: BatchSchema) -> MemberPlans:
-    """Builds and checks the models of all ensemble members.
+def _plan_members(start: PlannerStart, schema: BatchSchema) -> MemberPlans:
+    """Builds and checks the models of all ensemble members, and plans their memory.
 
     Raises ConfigError for the first member whose tensors or metrics differ from those of member 0.
     """
-    configs, on_meta = start.config.members, False
+    configs = start.config.members
+    on_meta = False
     try:
         with TensorBytesLimit(MAX_MODEL_NBYTES):
-            looks = [_look_at_task(start, config, schema) for config in configs]
+            checks = [_check_task(start, config, schema) for config in configs]
     except ModelTooLargeError:
         on_meta = True
-        looks = [_look_at_task(start, config, schema, on_meta=True) for config in configs]
-    first = looks[0]
+        checks = [_check_task(start, config, schema, on_meta=True) for config in configs]
     plans = []
-    for m, (config, look) in enumerate(zip(configs, looks, strict=True)):
-        if (difference := _difference(look.tensors, first.tensors)) is not None:
+    for index, (config, check) in enumerate(zip(configs, checks, strict=True)):
+        difference = _describe_difference(check.tensors, checks[0].tensors)
+        if difference is not None:
             raise ConfigError(
-                f"ensemble.member.{m}: {difference}; members have the same tensors, as one layout of memory holds them "
-                "all: train each shape in a run of its own, and compare them by pool runs"
+                f"ensemble.member.{index}: {difference}; members have the same tensors, as one layout of memory holds "
+                "them all: train each shape in a run of its own, and compare them by pool runs"
             )
-        with name_member_in_errors(start.config, m):
-            plateau_rule(config, look.measured)
-        if look.measured != first.measured:
-            raise ConfigError(f"ensemble.member.{m}: its task has other metrics than that of member 0")
-        begin = member_prefix(m, len(configs))
-        parameters, buffers = ([replace(spec, name=begin + spec.name) for spec in each] for each in look.tensors)
+        with name_member_in_errors(start.config, index):
+            plateau_rule(config, check.measured)
+        if check.measured != checks[0].measured:
+            raise ConfigError(f"ensemble.member.{index}: its task has other metrics than that of member 0")
+        prefix = member_prefix(index, len(configs))
+        parameters, buffers = ([replace(spec, name=prefix + spec.name) for spec in specs] for specs in check.tensors)
         plans.append(plan_member(config, parameters, buffers))
-    return MemberPlans(tuple(plans), first.measured, tuple(look.constants for look in looks), on_meta)
+    return MemberPlans(tuple(plans), checks[0].measured, tuple(check.constants for check in checks), on_meta)
 
 
 def plan_member(config: Config, parameters: Sequence[TensorSpec], buffers: Sequence[TensorSpec]) -> Plan:
@@ -211,19 +223,20 @@ def plan_member(config: Config, parameters: Sequence[TensorSpec], buffers: Seque
     return plan
 
 
-def _difference(tensors: Tensors, first: Tensors) -> str | None:
+def _describe_difference(tensors: Tensors, tensors_of_first: Tensors) -> str | None:
     """Describes the first tensor in which a member differs from member 0; None if there is none."""
-    for own, other in itertools.zip_longest(itertools.chain(*tensors), itertools.chain(*first)):
-        if own != other:
-            return f"{_described(own)} here, {_described(other)} in member 0"
+    pairs = itertools.zip_longest(itertools.chain(*tensors), itertools.chain(*tensors_of_first))
+    for spec, spec_of_first in pairs:
+        if spec != spec_of_first:
+            return f"{_describe_spec(spec)} here, {_describe_spec(spec_of_first)} in member 0"
     return None
 
 
-def _described(spec: TensorSpec | None) -> str:
+def _describe_spec(spec: TensorSpec | None) -> str:
     return "none" if spec is None else describe_tensor(spec.name, spec.dtype, spec.shape)
 
 
-def _look_at_task(start: PlannerStart, config: Config, schema: BatchSchema, *, on_meta: bool = False) -> MemberCheck:
+def _check_task(start: PlannerStart, config: Config, schema: BatchSchema, *, on_meta: bool = False) -> MemberCheck:
     """Builds and checks the task and the model of a member.
 
     `on_meta`: builds the model without values, on torch's meta device. Raises ConfigError for every error in the task's
@@ -233,18 +246,12 @@ def _look_at_task(start: PlannerStart, config: Config, schema: BatchSchema, *, o
     try:
         task = make_task(config.task, model_section, config.loss, config.model_seed)
         task.check(schema)
-        model = _built(config, task, on_meta=on_meta)
+        model = _build_model(config, task, on_meta=on_meta)
         check_model(model, schema)
-        measures = _measured(task, schema, averages=start.config.train.average.kind is not None)
-        if config.train.metrics_every and not measures.metrics:
-            raise ValueError(f"train.metrics_every: the task {config.task} has no metrics: leave it out")
-        numbers = len(start.config.members) * config.max_batches_of_group * (1 + len(measures.metrics))
-        if config.train.metrics_every and numbers > MAX_GROUP_LOSSES:
-            raise ValueError(
-                f"train.metrics_every: the batches of a group have {numbers} losses and metrics; at most "
-                f"{MAX_GROUP_LOSSES} can be said at once: lower train.batches_per_group"
-            )
-        return MemberCheck(tensor_specs(model), measures, compute_digests(_attributes(task, model)))
+        metrics = _layout_of_metrics(task, schema, averages=start.config.train.average.kind is not None)
+        if config.train.metrics_every:
+            _check_training_metrics(config, len(start.config.members), metrics)
+        return MemberCheck(tensor_specs(model), metrics, compute_digests(_find_constants(task, model)))
     except (PoolError, DataError, ModelTooLargeError):
         raise
     except ValueError as error:
@@ -254,7 +261,19 @@ def _look_at_task(start: PlannerStart, config: Config, schema: BatchSchema, *, o
         raise ConfigError(f"task: {config.task}: {format_error_with_location(error)}") from None
 
 
-def _built(config: Config, task: Task, *, on_meta: bool) -> nn.Module:
+def _check_training_metrics(config: Config, num_members: int, metrics: Measured) -> None:
+    """Raises ValueError if metrics of training batches (`train.metrics_every`) can't be measured."""
+    if not metrics.metrics:
+        raise ValueError(f"train.metrics_every: the task {config.task} has no metrics: leave it out")
+    count = num_members * config.max_batches_of_group * (1 + len(metrics.metrics))
+    if count > MAX_GROUP_LOSSES:
+        raise ValueError(
+            f"train.metrics_every: the batches of a group have {count} losses and metrics; at most {MAX_GROUP_LOSSES} "
+            "can be said at once: lower train.batches_per_group"
+        )
+
+
+def _build_model(config: Config, task: Task, *, on_meta: bool) -> nn.Module:
     """Builds the model of a task. Raises ConfigError if it can't be built without values where `on_meta` demands
     that."""
     try:
@@ -270,20 +289,21 @@ def _built(config: Config, task: Task, *, on_meta: bool) -> nn.Module:
         ) from None
 
 
-def _attributes(task: Task, model: nn.Module) -> list[Attribute]:
+def _find_constants(task: Task, model: nn.Module) -> list[Attribute]:
     """Returns the attributes of task and model that hold state. Raises ConfigError for a tensor on the meta device."""
-    of_task = find_attributes(task, model)
-    if (bare := next((each for each in select_tensors(of_task) if each.value.is_meta), None)) is not None:
-        raise ConfigError(
-            f"task: {bare.path} is a tensor that is neither parameter nor buffer, and a model of more than "
-            f"{MAX_MODEL_NBYTES >> 20} MiB is built without numbers: make it a buffer (register_buffer), or make it in "
-            "loss"
-        )
-    return of_task
+    attributes = find_attributes(task, model)
+    for attribute in select_tensors(attributes):
+        if attribute.value.is_meta:
+            raise ConfigError(
+                f"task: {attribute.path} is a tensor that is neither parameter nor buffer, and a model of more than "
+                f"{MAX_MODEL_NBYTES >> 20} MiB is built without numbers: make it a buffer (register_buffer), or make "
+                "it in loss"
+            )
+    return attributes
 
 
-def _measured(task: Task, schema: BatchSchema, *, averages: bool) -> Measured:
-    """Returns the metrics of a task. Raises ValueError for metrics that can't be used."""
+def _layout_of_metrics(task: Task, schema: BatchSchema, *, averages: bool) -> Measured:
+    """Returns the layout of a task's metrics. Raises ValueError for metrics that can't be used."""
     metrics = task_metrics(task, schema)
     try:
         return create_layout(metrics, schema.batch_size, averages=averages)
@@ -295,42 +315,7 @@ def run(start: PlannerStart) -> Answer:
     """Plans a run. Returns the plan, or the reason why the run is refused."""
     answer: Answer
     try:
-        pool = start.config.pool
-        apply_arithmetic(own_kernels=pool.own_kernels, dense_products=pool.dense_products)
-        devices, missing = choose_devices(start)
-        data, members = plan_run(start)
-        plans, measures = members.plans, members.measured
-        there = tuple(spec for spec in devices if not (missing and _is_missing(spec)))
-        if start.checkpoint is not None:
-            try_saved_state(start.config, plans, start.checkpoint, start.overrides)
-        nbytes = snapshot_nbytes(start.config, plans, start.overrides, measures.metrics)
-        exchange = choose_exchange(start.config, devices, plans, missing=missing)
-        planned = Planned(
-            schema=data.schema,
-            plans=plans,
-            measured=measures,
-            num_chunks=data.num_chunks,
-            devices=devices,
-            device_names=tuple(
-                _device_name(spec) if spec in there else f"{spec}: not in this machine" for spec in devices
-            ),
-            missing=missing,
-            about_devices=tuple(_about(start.config, devices)),
-            cards=describe_cards(there),
-            state_nbytes=nbytes,
-            fingerprint=numerics.reference(
-                start.config,
-                join_plans(plans),
-                there,
-                members.constants,
-                steps_on=() if missing or optimizers_match_across_devices(start.config) else exchange.devices,
-            ),
-            rates=plan_learning_rates(start, plans),
-            on_meta=members.on_meta,
-            exchange=exchange,
-        )
-        sizes = {purpose: tuple(file.size for file in files) for purpose, files in data.files.items()}
-        answer = Accepted(planned, sizes)
+        answer = _plan(start)
     except PoolError as error:
         answer = Refused(show_real_paths(str(error)), error.exit_code)
     except DataError as error:
@@ -340,7 +325,46 @@ def run(start: PlannerStart) -> Answer:
     return answer
 
 
-def _unusable_cards() -> UnavailableError:
+def _plan(start: PlannerStart) -> Accepted:
+    """Plans a run. Raises PoolError or DataError if the run is refused."""
+    config = start.config
+    apply_arithmetic(own_kernels=config.pool.own_kernels, dense_products=config.pool.dense_products)
+    devices, missing = choose_devices(start)
+    data, members = plan_run(start)
+    present = tuple(spec for spec in devices if not (missing and _is_missing(spec)))
+    if start.checkpoint is not None:
+        try_saved_state(config, members.plans, start.checkpoint, start.overrides)
+    nbytes = snapshot_nbytes(config, members.plans, start.overrides, members.measured.metrics)
+    exchange = choose_exchange(config, devices, members.plans, missing=missing)
+    planned = Planned(
+        schema=data.schema,
+        plans=members.plans,
+        measured=members.measured,
+        num_chunks=data.num_chunks,
+        devices=devices,
+        device_names=tuple(
+            _device_name(spec) if spec in present else f"{spec}: not in this machine" for spec in devices
+        ),
+        missing=missing,
+        about_devices=tuple(_describe_device_choice(config, devices)),
+        cards=describe_cards(present),
+        state_nbytes=nbytes,
+        fingerprint=numerics.reference(
+            config,
+            join_plans(members.plans),
+            present,
+            members.constants,
+            steps_on=() if missing or optimizers_match_across_devices(config) else exchange.devices,
+        ),
+        rates=plan_learning_rates(start, members.plans),
+        on_meta=members.on_meta,
+        exchange=exchange,
+    )
+    sizes = {purpose: tuple(file.size for file in files) for purpose, files in data.files.items()}
+    return Accepted(planned, sizes)
+
+
+def _unusable_cards_error() -> UnavailableError:
     """Returns the error for a machine whose NVIDIA devices torch can't use.
 
     The user has such a device and would not expect to train on the CPU instead.
@@ -348,18 +372,18 @@ def _unusable_cards() -> UnavailableError:
     driver = f"NVIDIA's driver {read_driver_version()}".rstrip()
     return UnavailableError(
         f"pool.devices=auto: this machine has {driver}, and torch {torch.__version__} can't use its cards: "
-        f'{_why_unusable()}; to train on the CPU, say so: pool.devices = ["cpu", "cpu"]'
+        f'{_explain_unusable()}; to train on the CPU, say so: pool.devices = ["cpu", "cpu"]'
     )
 
 
-def _why_unusable() -> str:
+def _explain_unusable() -> str:
     """Explains, as text, why torch can't use the machine's NVIDIA devices."""
-    said = ""
+    error_text = ""
     try:
         torch.cuda.init()  # type: ignore[no-untyped-call]
     except (RuntimeError, AssertionError) as error:
-        said = shorten(str(error), MAX_MESSAGE_LENGTH)
-    return explain_unusable_cards(said, torch.version.cuda)
+        error_text = shorten(str(error), MAX_MESSAGE_LENGTH)
+    return explain_unusable_cards(error_text, torch.version.cuda)
 
 
 def _is_missing(spec: str) -> bool:
@@ -372,16 +396,17 @@ def _cuda_count() -> int:
     return torch.cuda.device_count() if torch.cuda.is_available() else 0
 
 
-def _about(config: Config, devices: Sequence[str]) -> Iterator[str]:
+def _describe_device_choice(config: Config, devices: Sequence[str]) -> Iterator[str]:
     """Yields lines for the user about the choice of devices."""
-    count, cards = _cuda_count(), count_installed_cards()
-    if "auto" in config.pool.devices and count == 0:
+    num_usable, num_installed = _cuda_count(), count_installed_cards()
+    if "auto" in config.pool.devices and num_usable == 0:
         workers = f"{config.num_cpu_workers} CPU workers" if config.num_cpu_workers > 1 else "one CPU worker"
         yield f"pool.devices=auto: no CUDA device, so {workers}, by the number of cores and of batches in a step"
-    why = describe_hidden_cards(os.environ.get(VISIBLE_DEVICES))
-    if cards > count == 0 and not why:
-        why = f": {_why_unusable()}"
-    if line := describe_unused_devices(devices, count, cards, why):
+    reason = describe_hidden_cards(os.environ.get(VISIBLE_DEVICES))
+    if num_usable == 0 and num_installed > 0 and not reason:
+        reason = f": {_explain_unusable()}"
+    line = describe_unused_devices(devices, num_usable, num_installed, reason)
+    if line:
         yield line
 
 
@@ -395,5 +420,5 @@ def _device_name(spec: str) -> str:
 
 
 def _bucket_limits(config: Config) -> list[int]:
-    """Returns the largest size in bytes of the first bucket and of the others."""
+    """Returns the size limits in bytes of the first bucket and of all later buckets."""
     return [int(config.pool.first_bucket_mb * (1 << 20)), int(config.pool.bucket_mb * (1 << 20))]

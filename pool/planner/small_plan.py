@@ -19,19 +19,23 @@ def shrink_plan(plan: Plan) -> Plan:
 
     A table that is cut into several buckets gets one row for each of them.
     """
-    shares = Counter(bucket.parameters[0] for bucket in plan.buckets if bucket.rows is not None)
+    buckets_of_table = Counter(bucket.parameters[0] for bucket in plan.buckets if bucket.rows is not None)
     parameters = []
     for index, tensor in enumerate(plan.parameters):
         shape = tuple(min(length, MAX_DIMENSION) for length in tensor.shape)
-        parameters.append(replace(tensor, shape=(shares[index], *shape[1:]) if index in shares else shape))
-    next_rows: Counter[int] = Counter()  # by table: rows that its buckets so far have
+        if index in buckets_of_table:
+            shape = (buckets_of_table[index], *shape[1:])
+        parameters.append(replace(tensor, shape=shape))
+    next_row_of_table: Counter[int] = Counter()
     buckets = []
     for bucket in plan.buckets:
-        if bucket.rows is not None:
-            row = next_rows[bucket.parameters[0]]
-            next_rows[bucket.parameters[0]] += 1
-            bucket = replace(bucket, rows=(row, row + 1))
-        buckets.append(bucket)
+        if bucket.rows is None:
+            buckets.append(bucket)
+            continue
+        table = bucket.parameters[0]
+        row = next_row_of_table[table]
+        next_row_of_table[table] += 1
+        buckets.append(replace(bucket, rows=(row, row + 1)))
     return replace(plan, parameters=tuple(parameters), buckets=tuple(buckets))
 
 

@@ -39,18 +39,18 @@ from pool.optim.schedules import skip_to
 from pool.planner.optimizer_check import check_optimizer, preserve_generators
 from pool.planner.small_plan import shrink_plan, with_buckets, zero_parameters
 
-_VALIDATIONS = 3  # whose numbers a snapshot has: the newest, the best, and the record
-_FIELDS = 120  # bytes of the text around a name in a document
+_NUM_VALIDATIONS = 3  # whose numbers a snapshot has: the newest, the best, and the record
+_BYTES_PER_NAME = 120  # of the text around a name in a document
 _NO_CLOSURE = " (it computes losses itself, by a closure, which nobody gives it here: take another optimizer)"
 MAX_TRIED_STEPS = 10_000  # steps of a schedule, which take about a tenth of a second
 
 
 @dataclass(frozen=True)
-class _Tried:
+class _StateSize:
     """The size of one member's state."""
 
-    sizes: tuple[int, ...]  # bytes of each tensor
-    document: int  # bytes of all that is no tensor
+    tensor_nbytes: tuple[int, ...]  # of each tensor
+    document_nbytes: int  # of everything else
 
 
 def snapshot_nbytes(
@@ -61,23 +61,24 @@ def snapshot_nbytes(
     It suffices for every optimizer whose state grows no faster than its parameters. `plans`: of each member. Raises
     ConfigError if optimizer or schedule can't be used.
     """
-    known: dict[str, _Tried] = {}  # by optimizer: members with the same one are tried once
-    tried = []
-    for m, (member, plan) in enumerate(zip(config.members, plans, strict=True)):
-        kind = f"{member.optimizer} {member.schedule}"
-        if kind not in known:
-            with name_member_in_errors(config, m), preserve_generators():
-                known[kind] = _tried(member, plan)
-        tried.append(known[kind])
-    changes = len(json.dumps([asdict(override) for override in overrides]))
-    validations = (1 + len(plans)) * _VALIDATIONS * (_FIELDS + sum(len(name) + _FIELDS for name, _ in metrics))
-    sizes = [size for each in tried for size in each.sizes]
-    documents = sum(each.document for each in tried)
+    size_by_optimizer: dict[str, _StateSize] = {}  # members with the same optimizer and schedule are tried once
+    member_sizes = []
+    for index, (member, plan) in enumerate(zip(config.members, plans, strict=True)):
+        optimizer = f"{member.optimizer} {member.schedule}"
+        if optimizer not in size_by_optimizer:
+            with name_member_in_errors(config, index), preserve_generators():
+                size_by_optimizer[optimizer] = _measure_state(member, plan)
+        member_sizes.append(size_by_optimizer[optimizer])
+    tensor_nbytes = [nbytes for size in member_sizes for nbytes in size.tensor_nbytes]
+    document_nbytes = sum(size.document_nbytes for size in member_sizes)
+    document_nbytes += len(json.dumps([asdict(override) for override in overrides]))
+    metrics_nbytes = _BYTES_PER_NAME + sum(len(name) + _BYTES_PER_NAME for name, _ in metrics)
+    document_nbytes += (1 + len(plans)) * _NUM_VALIDATIONS * metrics_nbytes
     if config.train.average.kind is not None:
         averaged = [tensor for plan in plans for tensor in (*plan.parameters, *plan.buffers)]
-        sizes += [tensor.nbytes for tensor in averaged]
-        documents += sum(len(tensor.name) + _FIELDS for tensor in averaged)
-    return area_nbytes(sizes, documents + changes + validations)
+        tensor_nbytes += [tensor.nbytes for tensor in averaged]
+        document_nbytes += sum(len(tensor.name) + _BYTES_PER_NAME for tensor in averaged)
+    return area_nbytes(tensor_nbytes, document_nbytes)
 
 
 @contextlib.contextmanager
@@ -89,36 +90,46 @@ def name_member_in_errors(config: Config, member: int) -> Iterator[None]:
         raise ConfigError(f"ensemble.member.{member}: {error}" if config.ensemble.member else str(error)) from None
 
 
-def _tried(config: Config, plan: Plan) -> _Tried:
+def _measure_state(config: Config, plan: Plan) -> _StateSize:
     """Tries optimizer and schedule of a member on small tensors. Returns the size of their state for the whole
     model."""
     small = shrink_plan(plan)
     try:
         tensors, plain = _after_one_step(config, small)
     except ConfigError as error:
-        why = _NO_CLOSURE if "closure" in str(error) else _culprit(config, small)
-        raise ConfigError(f"{error}{why}") from None
+        explanation = _NO_CLOSURE if "closure" in str(error) else _explain_failure(config, small)
+        raise ConfigError(f"{error}{explanation}") from None
     if config.optimizer.name not in ELEMENTWISE:
         tensors, _ = check_optimizer(config, small)
     _try_schedule(config, plan)
     _try_clipping(config, small)
-    _check_steps(config, _optimizers(config, small))
-    sizes = [tensor.nbytes for tensor in (*plan.parameters, *plan.buffers)]
-    for tensor, tried in zip(plan.parameters, small.parameters, strict=True):
+    _check_steps(config, _create_optimizers(config, small))
+    model_tensors = (*plan.parameters, *plan.buffers)
+    tensor_nbytes = [tensor.nbytes for tensor in model_tensors]
+    for parameter, small_parameter in zip(plan.parameters, small.parameters, strict=True):
         for name, state in tensors.items():
-            if name.rpartition("/")[0] == tensor.name:
-                sizes.append(state.nbytes * _growth(tuple(state.shape), tried.shape, tensor.shape))
-    names = [*(tensor.name for tensor in (*plan.parameters, *plan.buffers)), *tensors]
-    return _Tried(tuple(sizes), len(json.dumps(plain)) + sum(len(name) + _FIELDS for name in names))
+            if name.rpartition("/")[0] == parameter.name:
+                factor = _growth_factor(tuple(state.shape), small_parameter.shape, parameter.shape)
+                tensor_nbytes.append(state.nbytes * factor)
+    names = [*(tensor.name for tensor in model_tensors), *tensors]
+    document_nbytes = len(json.dumps(plain)) + sum(len(name) + _BYTES_PER_NAME for name in names)
+    return _StateSize(tuple(tensor_nbytes), document_nbytes)
 
 
-def _growth(state: tuple[int, ...], tried: tuple[int, ...], whole: tuple[int, ...]) -> int:
-    """Returns by which factor a tensor of optimizer state grows, when its parameter has shape `whole` instead of
-    `tried`."""
-    if state == (*tried[:1], 1) != tried:  # one number for each row
-        return -(-whole[0] // tried[0])
-    numbers = math.prod(tried)
-    return -(-math.prod(whole) // numbers) if math.prod(state) > 1 or numbers == 1 else 1
+def _growth_factor(state: tuple[int, ...], small: tuple[int, ...], full: tuple[int, ...]) -> int:
+    """Returns by which factor a tensor of optimizer state grows, when its parameter has the shape `full` instead of
+    `small`."""
+    has_number_per_row = state == (*small[:1], 1) != small
+    if has_number_per_row:
+        return _divide_up(full[0], small[0])
+    num_small = math.prod(small)
+    if math.prod(state) == 1 and num_small != 1:  # one number for the whole parameter
+        return 1
+    return _divide_up(math.prod(full), num_small)
+
+
+def _divide_up(dividend: int, divisor: int) -> int:
+    return -(-dividend // divisor)
 
 
 def try_saved_state(
@@ -129,16 +140,15 @@ def try_saved_state(
     Used are the numbers in state.json, and the names and dtypes of the optimizer's tensors, but not their values.
     Raises CheckpointError if they do not fit, and ConfigError if they do not fit with the overrides only.
     """
-    saved, members = read_state(checkpoint), config.members
-    header = functools.cache(lambda: read_header(checkpoint, saved, OPTIMIZER))
-    states = split_state(members, plans, ({}, saved.optimizer.plain()))
-    new = [override for override in overrides if override not in saved.optimizer.overrides]
-    for m, (member, plan, (_, plain)) in enumerate(zip(members, plans, states, strict=True)):
-        with name_member_in_errors(config, m):
-            own = set(allowed(plain))
-            _try_state_of(
-                member, shrink_plan(plan), checkpoint, header, plain, [each for each in new if each.key in own]
-            )
+    saved = read_state(checkpoint)
+    read_optimizer_header = functools.cache(lambda: read_header(checkpoint, saved, OPTIMIZER))
+    states = split_state(config.members, plans, ({}, saved.optimizer.plain()))
+    new_overrides = [override for override in overrides if override not in saved.optimizer.overrides]
+    for index, (member, plan, (_, plain)) in enumerate(zip(config.members, plans, states, strict=True)):
+        with name_member_in_errors(config, index):
+            keys = set(allowed(plain))
+            member_overrides = [override for override in new_overrides if override.key in keys]
+            _try_state_of(member, shrink_plan(plan), checkpoint, read_optimizer_header, plain, member_overrides)
 
 
 def _try_state_of(
@@ -151,7 +161,7 @@ def _try_state_of(
 ) -> None:
     """Tries the state of one member. `saved`: its part of the state in state.json."""
     tensors, plain = _after_one_step(config, small)
-    optimizers = _optimizers(config, small)
+    optimizers = _create_optimizers(config, small)
     try:
         if config.optimizer.name in ELEMENTWISE:
             _compare_tensors(tensors, saved["numbers"], header())
@@ -175,18 +185,18 @@ def _try_override(
 ) -> None:
     """Tries a step with an override, after the checks of the optimizer's or schedule's own class. Raises
     ConfigError."""
-    where = f"--override {override.key}={json.dumps(override.value)}"
+    option = f"--override {override.key}={json.dumps(override.value)}"
     section, _, key = override.key.partition(".args.")
     try:
         settings = getattr(config, section)
         changed = settings.model_copy(update={"args": {**settings.args, key: override.value}})
-        _optimizers(config.model_copy(update={section: changed}), plan)
-        optimizers = _optimizers(config, plan)
+        _create_optimizers(config.model_copy(update={section: changed}), plan)
+        optimizers = _create_optimizers(config, plan)
         optimizers.load_state(tensors, state)
         optimizers.override(override)
         _step(config, optimizers)
     except Exception as error:
-        raise ConfigError(f"{where}: {error}") from None
+        raise ConfigError(f"{option}: {error}") from None
 
 
 def _compare_tensors(tried: Mapping[str, torch.Tensor], stepped: Collection[str], header: Header) -> None:
@@ -200,11 +210,12 @@ def _compare_tensors(tried: Mapping[str, torch.Tensor], stepped: Collection[str]
         dtype = str(tensor.dtype).removeprefix("torch.")
         if name not in header:
             raise CheckpointError(f"{OPTIMIZER} has no tensor {name}")
-        if (saved := DTYPES[header[name].dtype][0]) != dtype:
-            raise CheckpointError(f"{OPTIMIZER}: {name} is {saved}, not {dtype}")
+        saved_dtype = DTYPES[header[name].dtype][0]
+        if saved_dtype != dtype:
+            raise CheckpointError(f"{OPTIMIZER}: {name} is {saved_dtype}, not {dtype}")
 
 
-def _optimizers(config: Config, plan: Plan) -> BucketOptimizers:
+def _create_optimizers(config: Config, plan: Plan) -> BucketOptimizers:
     """Returns optimizers and schedules for a plan, with parameters of zeros."""
     return BucketOptimizers(plan, zero_parameters(plan), config.optimizer, config.run_schedule)
 
@@ -221,14 +232,14 @@ def _step(config: Config, optimizers: BucketOptimizers) -> None:
 def _after_one_step(config: Config, plan: Plan) -> tuple[Mapping[str, torch.Tensor], Mapping[str, Any]]:
     """Returns the state after one step, converted to plain data and back. Raises ConfigError."""
     try:
-        optimizers = _optimizers(config, plan)
+        optimizers = _create_optimizers(config, plan)
         _step(config, optimizers)
         assert isinstance(optimizers.learning_rate, float)
         tensors, plain = optimizers.state()
         tensor_bytes(tensors)
         _check_plain(config, plain)
         plain = json.loads(json.dumps(plain))
-        _optimizers(config, plan).load_state(tensors, plain)
+        _create_optimizers(config, plan).load_state(tensors, plain)
     except PoolError as error:  # it names the key
         raise ConfigError(str(error)) from None
     except (Exception, SystemExit) as error:  # a class of the user's choice may raise anything
@@ -242,85 +253,85 @@ def _after_one_step(config: Config, plan: Plan) -> tuple[Mapping[str, torch.Tens
 def _check_plain(config: Config, plain: Mapping[str, Any]) -> None:
     """Raises ConfigError, with its name, for the first entry of an optimizer's state that is neither tensor nor
     plain data."""
-    entries = [(key, value, "its state") for own in plain["numbers"].values() for key, value in own.items()]
-    of_groups = [group for groups in plain["groups"] for group in groups]
-    entries += [(key, value, "its parameter groups") for group in of_groups for key, value in group.items()]
-    entries += [(key, value, "its state_dict") for own in plain["entries"] for key, value in own.items()]
-    for key, value, where in entries:
-        try:
-            json.dumps(value)
-        except (TypeError, ValueError):
-            raise ConfigError(
-                format_unsupported_state(config.optimizer.name, f"{_kind(value)}, {key!r}, in {where}")
-            ) from None
+    dicts = [(state, "its state") for state in plain["numbers"].values()]
+    dicts += [(group, "its parameter groups") for groups in plain["groups"] for group in groups]
+    dicts += [(entries, "its state_dict") for entries in plain["entries"]]
+    for entries, location in dicts:
+        for key, value in entries.items():
+            try:
+                json.dumps(value)
+            except (TypeError, ValueError):
+                problem = f"{_describe_kind(value)}, {key!r}, in {location}"
+                raise ConfigError(format_unsupported_state(config.optimizer.name, problem)) from None
 
 
-def _kind(value: Any) -> str:
+def _describe_kind(value: Any) -> str:
     """Describes the kind of a value, as text."""
     if isinstance(value, torch.Tensor):
         return "a tensor"
-    if isinstance(value, dict | list | tuple | deque) and _holds_tensor(value):
+    if isinstance(value, dict | list | tuple | deque) and _contains_tensor(value):
         return f"a {type(value).__name__} of tensors"
     return f"an object of the class {type(value).__name__}"
 
 
-def _holds_tensor(value: Any) -> bool:
+def _contains_tensor(value: Any) -> bool:
     if isinstance(value, Mapping):
-        return any(map(_holds_tensor, value.values()))
+        return any(map(_contains_tensor, value.values()))
     if isinstance(value, list | tuple | deque):
-        return any(map(_holds_tensor, value))
+        return any(map(_contains_tensor, value))
     return isinstance(value, torch.Tensor)
 
 
-def _culprit(config: Config, plan: Plan) -> str:
+def _explain_failure(config: Config, plan: Plan) -> str:
     """Describes what prevents optimizer and schedule from being used, as the end of an error message.
 
     This is the first argument without which they work, or a kind of parameters that the optimizer does not accept.
     Returns "" if it is neither.
     """
-    for section in ("optimizer", "schedule"):
-        args: Mapping[str, Any] = getattr(config, section).args
+    for section_name in ("optimizer", "schedule"):
+        section = getattr(config, section_name)
+        args: Mapping[str, Any] = section.args
         for key, value in args.items():
-            others = {name: each for name, each in args.items() if name != key}
-            changed = getattr(config, section).model_copy(update={"args": others})
-            if _works(config.model_copy(update={section: changed}), plan):
-                return f" (it is {section}.args.{format_key([key])} = {repr(value)[:80]}: without it, it works)"
-    return _parameters_refused(config, plan)
+            args_without = {name: arg for name, arg in args.items() if name != key}
+            section_without = section.model_copy(update={"args": args_without})
+            if _can_step(config.model_copy(update={section_name: section_without}), plan):
+                return f" (it is {section_name}.args.{format_key([key])} = {repr(value)[:80]}: without it, it works)"
+    return _explain_refused_parameters(config, plan)
 
 
-def _parameters_refused(config: Config, plan: Plan) -> str:
+def _explain_refused_parameters(config: Config, plan: Plan) -> str:
     """Describes which parameters the optimizer does not accept, as the end of an error message.
 
     It may accept matrices only, or accept parameters in groups only. Returns "" if it is neither.
     """
     matrices = tuple(parameter for parameter in plan.parameters if len(parameter.shape) == 2)
-    other = next((parameter for parameter in plan.parameters if len(parameter.shape) != 2), None)
-    if matrices and other is not None:
-        of_matrices = with_buckets(replace(plan, parameters=matrices), tuple(range(len(matrices))))
-        if _works(config, of_matrices):
-            return f" (it takes matrices only, and {other.name} is none)"
-    make = load_class(config.optimizer.name, "optimizer.name")
+    others = [parameter for parameter in plan.parameters if len(parameter.shape) != 2]
+    if matrices and others:
+        plan_of_matrices = with_buckets(replace(plan, parameters=matrices), tuple(range(len(matrices))))
+        if _can_step(config, plan_of_matrices):
+            return f" (it takes matrices only, and {others[0].name} is none)"
+    optimizer_class = load_class(config.optimizer.name, "optimizer.name")
     try:
-        make(zero_parameters(plan), **config.optimizer.args)
+        optimizer_class(zero_parameters(plan), **config.optimizer.args)
     except (TypeError, SystemExit):  # an argument is missing, which the error names
         return ""
     except Exception as error:
-        why = _problem_with_groups(make, plan, config.optimizer.args)
-        if why not in ("", format_error(error)):
-            return f" (it takes groups with settings of their own, for matrices and others, and no list: {why})"
+        problem = _find_group_problem(optimizer_class, plan, config.optimizer.args)
+        if problem not in ("", format_error(error)):
+            return f" (it takes groups with settings of their own, for matrices and others, and no list: {problem})"
     return ""
 
 
-def _problem_with_groups(make: Any, plan: Plan, args: Mapping[str, Any]) -> str:
+def _find_group_problem(optimizer_class: Any, plan: Plan, args: Mapping[str, Any]) -> str:
     """Returns the error message of an optimizer's class for one group of all parameters; "" if it accepts the group."""
     try:
-        make([{"params": zero_parameters(plan)}], **args)
+        optimizer_class([{"params": zero_parameters(plan)}], **args)
     except Exception as error:
         return format_error(error)
     return ""
 
 
-def _works(config: Config, plan: Plan) -> bool:
+def _can_step(config: Config, plan: Plan) -> bool:
     """Returns whether optimizer and schedule can do a step."""
     try:
         _after_one_step(config, plan)
@@ -336,17 +347,17 @@ def _try_schedule(config: Config, plan: Plan) -> None:
     torch's classes, which count in `last_epoch`.
     """
     schedule = config.run_schedule
-    begins = first_steps(schedule.parts)
     optimizers = single_bucket_optimizer(config, plan)
-    before = 0
+    next_step = 0
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch warns that the optimizer was not stepped
-            for step in _worth_trying(begins, schedule.scheduler_steps(config.train.steps)):
-                for scheduler in optimizers.schedulers if step != before else ():
-                    skip_to(scheduler, step)
+            for step in _select_steps(first_steps(schedule.parts), schedule.scheduler_steps(config.train.steps)):
+                if step != next_step:
+                    for scheduler in optimizers.schedulers:
+                        skip_to(scheduler, step)
                 optimizers.step_schedule(schedule.training_step(step + 1) - 1)
-                before = step + 1
+                next_step = step + 1
     except RunError as error:
         raise ConfigError(f"{error}; the run has train.steps = {config.train.steps}") from None
     if config.schedule.plateau.patience is not None:
@@ -363,39 +374,42 @@ def _check_steps(config: Config, optimizers: BucketOptimizers) -> None:
     RangerLite's weights are fit after every `lookahead_steps` steps.
     """
     optimizer, train = optimizers.of(0), config.train
-    every = optimizer.shown_every if isinstance(optimizer, NativeOptimizer) else 1
+    period = optimizer.shown_every if isinstance(optimizer, NativeOptimizer) else 1
     keys = ["steps", "checkpoint_every", "validate_every", "keep_every", "export_every"]
     steps = {f"train.{key}": getattr(train, key) or 0 for key in keys}
     if train.average.kind is not None:
         steps |= {"train.average.start": train.average.start, "train.average.every": train.average.every}
     for key, step in steps.items():
-        if step % every:
+        if step % period:
             raise ConfigError(
-                f"{key}: {step} is no multiple of {every}: {config.optimizer.name} looks ahead every {every} steps "
+                f"{key}: {step} is no multiple of {period}: {config.optimizer.name} looks ahead every {period} steps "
                 "(optimizer.args.lookahead_steps), and the weights are to be looked at then"
             )
 
 
 def single_bucket_optimizer(config: Config, plan: Plan) -> BucketOptimizers:
     """Returns optimizer and schedule of the first bucket alone, with one small parameter."""
-    small, bucket = shrink_plan(plan), plan.buckets[0]
-    one = replace(small, buckets=(replace(small.buckets[0], parameters=bucket.parameters[:1]),))
-    return BucketOptimizers(one, zero_parameters(small), config.optimizer, config.run_schedule)
+    small = shrink_plan(plan)
+    bucket = replace(small.buckets[0], parameters=plan.buckets[0].parameters[:1])
+    return BucketOptimizers(
+        replace(small, buckets=(bucket,)), zero_parameters(small), config.optimizer, config.run_schedule
+    )
 
 
-def _worth_trying(begins: Sequence[int], due: int) -> Iterator[int]:
+def _select_steps(begins: Sequence[int], due: int) -> Iterator[int]:
     """Yields the steps of a schedule to try. `begins`: first step of each part. `due`: number of the schedule's
     steps."""
     ends = [end for end in begins[1:] if end < due] + [due]
-    quick = MAX_TRIED_STEPS // len(ends)
+    steps_per_part = MAX_TRIED_STEPS // len(ends)
     for begin, end in zip(begins, ends, strict=False):
-        yield from range(begin, min(end, begin + quick))
-        yield from range(max(begin + quick, end - 2), end)
+        yield from range(begin, min(end, begin + steps_per_part))
+        yield from range(max(begin + steps_per_part, end - 2), end)
 
 
 def _try_clipping(config: Config, plan: Plan) -> None:
     """Raises ConfigError if the dtype of gradients can't represent `train.clip_value`."""
-    if (limit := config.train.clip_value) is None:
+    limit = config.train.clip_value
+    if limit is None:
         return
     for dtype in sorted({tensor.dtype for tensor in plan.parameters}):
         try:

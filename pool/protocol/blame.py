@@ -30,9 +30,12 @@ class DeathInBatch:
 
 
 def reason_unusable(deaths: Collection[DeathInBatch]) -> str:
-    """Decides whether a batch may be computed again after these deaths of workers. Returns the reason if it may not,
-    else an empty string."""
-    raised = [death.raised for death in deaths if death.raised]
-    if len(raised) >= MAX_EXCEPTIONS:
-        return f"it failed {MAX_EXCEPTIONS} times, in different processes: {raised[-1]}"
-    return f"{MAX_DEATHS} workers died while they held it" if len(deaths) - len(raised) >= MAX_DEATHS else ""
+    """Returns the reason not to compute a batch again after these deaths of workers, or an empty string if it may be
+    computed again."""
+    exceptions = [death.raised for death in deaths if death.raised]
+    if len(exceptions) >= MAX_EXCEPTIONS:
+        return f"it failed {MAX_EXCEPTIONS} times, in different processes: {exceptions[-1]}"
+    num_without_exception = len(deaths) - len(exceptions)
+    if num_without_exception >= MAX_DEATHS:
+        return f"{MAX_DEATHS} workers died while they held it"
+    return ""

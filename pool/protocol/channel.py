@@ -31,7 +31,7 @@ LOG_SECONDS = 60.0  # between two lines about dropped messages
 LINGER_MS = 500  # to send what is queued at an orderly end
 
 
-def _prepare(socket: zmq.Socket[bytes]) -> None:
+def _set_options(socket: zmq.Socket[bytes]) -> None:
     """Sets the options that hubs and links have in common: limits of queues and messages, no waiting at close."""
     socket.setsockopt(zmq.LINGER, 0)
     socket.setsockopt(zmq.SNDHWM, HIGH_WATER)
@@ -49,14 +49,14 @@ def _sender(frame: zmq.Frame) -> tuple[int, int]:
     return int(uid), int(pid)
 
 
-def _forged(frame: zmq.Frame, envelope: Envelope, pid: int) -> str:
-    """Checks that a message comes from the process `pid` of this user. Returns the reason to drop it, or an empty
-    string."""
-    sender = _sender(frame)
-    if sender == (os.geteuid(), pid):
+def _check_origin(frame: zmq.Frame, envelope: Envelope, pid: int) -> str:
+    """Checks that a message comes from the process `pid` of this user. Returns the reason to drop the message, or an
+    empty string."""
+    sender_uid, sender_pid = _sender(frame)
+    if (sender_uid, sender_pid) == (os.geteuid(), pid):
         return ""
     kind = type(envelope.message).__name__
-    return f"{kind} in the name of {envelope.sender} from process {sender[1]} of user {sender[0]}"
+    return f"{kind} in the name of {envelope.sender} from process {sender_pid} of user {sender_uid}"
 
 
 class Drops:
@@ -66,12 +66,13 @@ class Drops:
         self.count = 0
         self._next_log = 0.0
 
-    def add(self, why: str) -> None:
+    def add(self, reason: str) -> None:
         """Counts a dropped message, with the reason for the log."""
         self.count += 1
-        if (now := time.monotonic()) >= self._next_log:
+        now = time.monotonic()
+        if now >= self._next_log:
             self._next_log = now + LOG_SECONDS
-            log.warning("message dropped, number %d: %s", self.count, why)
+            log.warning("message dropped, number %d: %s", self.count, reason)
 
 
 def _first_sequence() -> int:
@@ -79,11 +80,11 @@ def _first_sequence() -> int:
     return time.monotonic_ns()
 
 
-def _waiting(
+def _receive_queued(
     socket: zmq.Socket[bytes], num_frames: int, drops: Drops
 ) -> Iterator[tuple[Sequence[zmq.Frame], Envelope]]:
     """Yields the messages in a socket's queue without blocking: the frames, and the envelope decoded from the last
-    frame."""
+    frame. Messages that can't be decoded are dropped."""
     while True:
         try:
             frames = socket.recv_multipart(zmq.NOBLOCK, copy=False)
@@ -111,7 +112,7 @@ class Hub:
         self._routes: dict[Peer, bytes] = {}
         self._sent = _first_sequence()
         self._socket = context.socket(zmq.ROUTER)
-        _prepare(self._socket)
+        _set_options(self._socket)
         self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
         self._socket.setsockopt(zmq.IPC_FILTER_UID, os.geteuid())
         self._socket.bind(address(key, me))
@@ -129,19 +130,23 @@ class Hub:
 
     def receive(self) -> Iterator[tuple[Peer, Message]]:
         """Yields all queued messages with their senders, without blocking."""
-        for frames, envelope in _waiting(self._socket, 2, self.drops):
+        for (route, body), envelope in _receive_queued(self._socket, 2, self.drops):
             sender = envelope.sender
-            forged = _forged(frames[1], envelope, self._pids[sender]) if sender in self._pids else ""
-            if refusal := forged or self._admission.refusal(envelope):
+            refusal = ""
+            if sender in self._pids:
+                refusal = _check_origin(body, envelope, self._pids[sender])
+            if not refusal:
+                refusal = self._admission.refusal(envelope)
+            if refusal:
                 self.drops.add(refusal)
             else:
-                self._routes[sender] = frames[0].bytes
+                self._routes[sender] = route.bytes
                 yield sender, envelope.message
 
     def send(self, peer: Peer, message: Message) -> bool:
         """Sends a message to a peer, without blocking. Returns False if the peer has sent nothing yet or is gone.
 
-        A message that is not sent is not queued: the caller sends the whole state again later.
+        A message that can't be sent is not queued. The caller resends the whole state later.
         """
         route = self._routes.get(peer)
         if route is None:
@@ -179,7 +184,7 @@ class Link:
         self._admission = Admission(me, (other,))
         self._sent = _first_sequence()
         self._socket = context.socket(zmq.DEALER)
-        _prepare(self._socket)
+        _set_options(self._socket)
         identity = f"{me.role}.{me.index}.{me.incarnation}.".encode() + os.urandom(8).hex().encode()
         self._socket.setsockopt(zmq.ROUTING_ID, identity)
         self._socket.setsockopt(zmq.RECONNECT_IVL, 10)
@@ -192,7 +197,7 @@ class Link:
         return self._socket
 
     def follow(self, roster: Roster) -> bool:
-        """Connects to the hub's successor if the roster has one, and notes the process id of the hub. Returns whether
+        """Connects to the hub's successor if the roster has one, and stores the process id of the hub. Returns whether
         there was a successor."""
         successor = next_incarnation(self.other, roster)
         if successor is not None:
@@ -200,15 +205,20 @@ class Link:
             self._socket.connect(address(self._key, successor))
             self.other = successor
             self._admission.set_alive((successor,))
-        self._other_pid = roster.pids().get(self.other) or self._other_pid
+        self._other_pid = roster.pids().get(self.other, self._other_pid)
         return successor is not None
 
     def receive(self) -> Iterator[Message]:
         """Yields all queued messages of the hub, without blocking."""
-        for frames, envelope in _waiting(self._socket, 1, self.drops):
+        for (body,), envelope in _receive_queued(self._socket, 1, self.drops):
             if self._other_pid is None:
-                self.drops.add(f"{type(envelope.message).__name__} before a roster said which process {self.other} is")
-            elif refusal := _forged(frames[0], envelope, self._other_pid) or self._admission.refusal(envelope):
+                kind = type(envelope.message).__name__
+                refusal = f"{kind} before a roster said which process {self.other} is"
+            else:
+                refusal = _check_origin(body, envelope, self._other_pid)
+            if not refusal:
+                refusal = self._admission.refusal(envelope)
+            if refusal:
                 self.drops.add(refusal)
             else:
                 yield envelope.message

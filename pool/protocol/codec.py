@@ -25,8 +25,8 @@ MAX_STRING = 1 << 13
 MAX_ITEMS = 1 << 14  # longest list
 MAX_INT = 1 << 63
 
-Where = tuple[Any, str | int]  # position of a value: that of its container, then its name or index in the container
-Checker = Callable[[Any, Where], Any]
+FieldPath = tuple[Any, str | int]  # path of a value in its message: path of its container, then name or index
+Checker = Callable[[Any, FieldPath], Any]
 Fields = Callable[[Any], tuple[Any, ...]]
 
 
@@ -73,7 +73,7 @@ def decode(data: bytes) -> Envelope:
     kind, sender, addressee, sequence, fields = body
     if kind not in _CHECKERS:
         raise ProtocolError(f"unknown kind {kind!r:.80}")
-    message: Where = (None, kind)
+    message: FieldPath = (None, kind)
     return Envelope(
         sender=_PEER(sender, (message, "sender")),
         addressee=_PEER(addressee, (message, "addressee")),
@@ -97,72 +97,73 @@ def _fields_of(cls: Any) -> Fields:
     return read if len(names) > 1 else lambda value: (read(value),)
 
 
-def _wrong(value: Any, where: Where, expected: str) -> ProtocolError:
-    return ProtocolError(f"{_in_words(where)}: expected {expected}, got {value!r:.80}")
+def _unexpected_value(value: Any, path: FieldPath, expected: str) -> ProtocolError:
+    return ProtocolError(f"{_format_path(path)}: expected {expected}, got {value!r:.80}")
 
 
-def _in_words(where: Where) -> str:
+def _format_path(path: FieldPath) -> str:
     """Returns the path of a value in its message, such as `WorkerOrders.assignments[0].step`."""
-    outer, here = where
-    if outer is None:
-        return str(here)
-    return _in_words(outer) + (f"[{here}]" if isinstance(here, int) else f".{here}")
+    container, name = path
+    if container is None:
+        return str(name)
+    suffix = f"[{name}]" if isinstance(name, int) else f".{name}"
+    return _format_path(container) + suffix
 
 
-def _check_int(value: Any, where: Where) -> int:
+def _check_int(value: Any, path: FieldPath) -> int:
     if type(value) is not int or not -MAX_INT <= value < MAX_INT:
-        raise _wrong(value, where, "an integer of 64 bits")
+        raise _unexpected_value(value, path, "an integer of 64 bits")
     return value
 
 
 def _check_exact(expected: type) -> Checker:
-    def check(value: Any, where: Where) -> Any:
+    def check(value: Any, path: FieldPath) -> Any:
         if type(value) is not expected:
-            raise _wrong(value, where, expected.__name__)
+            raise _unexpected_value(value, path, expected.__name__)
         return value
 
     return check
 
 
 def _check_literal(allowed: tuple[Any, ...]) -> Checker:
-    def check(value: Any, where: Where) -> Any:
+    def check(value: Any, path: FieldPath) -> Any:
         if value not in allowed:
-            raise _wrong(value, where, f"one of {', '.join(map(str, allowed))}")
+            raise _unexpected_value(value, path, f"one of {', '.join(map(str, allowed))}")
         return value
 
     return check
 
 
 def _check_tuple(item: Checker) -> Checker:
-    def check(value: Any, where: Where) -> tuple[Any, ...]:
+    def check(value: Any, path: FieldPath) -> tuple[Any, ...]:
         if type(value) is not list:
-            raise _wrong(value, where, "a list")
-        return tuple([item(entry, (where, i)) for i, entry in enumerate(value)])
+            raise _unexpected_value(value, path, "a list")
+        return tuple([item(entry, (path, i)) for i, entry in enumerate(value)])
 
     return check
 
 
 def _check_optional(inner: Checker) -> Checker:
-    def check(value: Any, where: Where) -> Any:
-        return None if value is None else inner(value, where)
+    def check(value: Any, path: FieldPath) -> Any:
+        return None if value is None else inner(value, path)
 
     return check
 
 
 def _check_dataclass(cls: type[Any]) -> Checker:
-    """Returns the function that checks the fields of a dataclass, in their order, and makes an instance."""
+    """Returns a function that checks the fields of a dataclass, in their order, and creates an instance."""
     hints = get_type_hints(cls)
-    fields = [(field.name, _checker(hints[field.name])) for field in dataclasses.fields(cls)]
+    fields = [(field.name, _create_checker(hints[field.name])) for field in dataclasses.fields(cls)]
 
-    def check(value: Any, where: Where) -> Any:
+    def check(value: Any, path: FieldPath) -> Any:
         if type(value) is not list or len(value) != len(fields):
-            raise _wrong(value, where, f"the {len(fields)} fields of {cls.__name__}")
-        return cls(*[inner(item, (where, name)) for (name, inner), item in zip(fields, value, strict=True)])
+            raise _unexpected_value(value, path, f"the {len(fields)} fields of {cls.__name__}")
+        return cls(*[inner(item, (path, name)) for (name, inner), item in zip(fields, value, strict=True)])
 
     return check
 
 
-def _checker(hint: Any) -> Checker:
+def _create_checker(hint: Any) -> Checker:
     """Returns the function that checks and converts decoded values of a type. Raises TypeError for a type that messages
     may not use."""
     if hint is int:
@@ -175,9 +176,9 @@ def _checker(hint: Any) -> Checker:
     if origin is Literal:
         return _check_literal(args)
     if origin is tuple and len(args) == 2 and args[1] is Ellipsis:
-        return _check_tuple(_checker(args[0]))
+        return _check_tuple(_create_checker(args[0]))
     if origin in (Union, types.UnionType) and len(args) == 2 and args[1] is types.NoneType:
-        return _check_optional(_checker(args[0]))
+        return _check_optional(_create_checker(args[0]))
     raise TypeError(f"a message field may not be {hint}")
 
 

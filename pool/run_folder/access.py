@@ -19,7 +19,7 @@ from pathlib import Path
 
 from loader.files.regular import NotRegularFileError, open_regular
 
-_HELD = re.compile(r"/proc/self/fd/(\d+)")
+_DESCRIPTOR_PATH = re.compile(r"/proc/self/fd/(\d+)")
 FOLDER_MODE, FILE_MODE = 0o755, 0o644  # before the umask; others never get write permission
 _DELETED = " (deleted)"  # what the kernel adds to the path of a deleted folder
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
@@ -54,13 +54,13 @@ def is_deleted(fd: int) -> bool:
     """Returns whether a folder was deleted, so that nothing can be made in it."""
     if os.fstat(fd).st_nlink == 0:
         return True
-    place = str(descriptor_path(fd).readlink())  # some file systems never count a folder's links
-    return place.endswith(_DELETED) and not os.path.lexists(place)
+    path = str(descriptor_path(fd).readlink())  # some file systems never count a folder's links
+    return path.endswith(_DELETED) and not os.path.lexists(path)
 
 
 def show_real_paths(text: str) -> str:
     """Replaces paths through a descriptor in a text for the user by the folder's current path."""
-    return _HELD.sub(_place, text)
+    return _DESCRIPTOR_PATH.sub(_current_path, text)
 
 
 def open_file(path: Path, flags: int) -> int:
@@ -120,19 +120,19 @@ def _closed_if_refused(fd: int) -> Iterator[None]:
 def _check(path: Path, status: os.stat_result) -> None:
     """Raises OSError if another user than root owns the file, or if it is a folder to which others can write."""
     if not _is_trusted(status.st_uid):
-        raise OSError(errno.EPERM, f"belongs to another user ({_name(status.st_uid)})", str(path))
+        raise OSError(errno.EPERM, f"belongs to another user ({_user_name(status.st_uid)})", str(path))
     if stat.S_ISDIR(status.st_mode) and status.st_mode & _WRITABLE_BY_OTHERS:
         raise OSError(errno.EPERM, "is a folder that others can write to: chmod go-w, or take another one", str(path))
 
 
 def _check_links(path: Path) -> None:
     """Raises OSError if a symbolic link of another user is on the path, since that user could choose the folder."""
-    for place in (*reversed(path.parents), path):
+    for part in (*reversed(path.parents), path):
         with contextlib.suppress(FileNotFoundError):
-            status = place.lstat()
+            status = part.lstat()
             if stat.S_ISLNK(status.st_mode) and not _is_trusted(status.st_uid):
-                owner = _name(status.st_uid)
-                raise OSError(errno.EPERM, f"is a symbolic link of another user ({owner})", str(place))
+                owner = _user_name(status.st_uid)
+                raise OSError(errno.EPERM, f"is a symbolic link of another user ({owner})", str(part))
 
 
 def _is_trusted(uid: int) -> bool:
@@ -140,14 +140,14 @@ def _is_trusted(uid: int) -> bool:
     return uid in (0, os.geteuid())
 
 
-def _name(uid: int) -> str:
+def _user_name(uid: int) -> str:
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
         return str(uid)
 
 
-def _place(match: re.Match[str]) -> str:
+def _current_path(match: re.Match[str]) -> str:
     """Returns the current path of the descriptor that a regular expression has matched."""
     try:
         return str(Path(match[0]).readlink()).removesuffix(_DELETED)

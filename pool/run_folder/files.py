@@ -16,7 +16,7 @@ from loader.files.whole_file import is_temporary, temporary_path
 from pool.crash_points import crash_point
 from pool.run_folder.access import FILE_MODE
 
-_PIECE = 1 << 20
+_READ_NBYTES = 1 << 20  # most bytes of one call of os.read
 
 Buffer = bytes | memoryview
 
@@ -32,18 +32,18 @@ def naming(path: Path) -> Iterator[None]:
         raise
 
 
-def write_new(path: Path, pieces: Iterable[Buffer]) -> None:
-    """Writes a new file, which is on the disk when this returns.
+def write_new(path: Path, blocks: Iterable[Buffer]) -> None:
+    """Writes blocks of bytes to a new file, and syncs the file to the disk.
 
     Raises OSError, and FileExistsError if there is such a file.
     """
     with naming(path):
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
         try:
-            for piece in pieces:
-                rest = memoryview(piece)
-                while rest:
-                    rest = rest[os.write(fd, rest) :]
+            for block in blocks:
+                remaining = memoryview(block)
+                while remaining:
+                    remaining = remaining[os.write(fd, remaining) :]
                     crash_point("coordinator.file_piece_written")
             crash_point("coordinator.file_before_fsync")
             os.fsync(fd)
@@ -68,13 +68,16 @@ class Reader:
         with naming(self._path):
             os.close(self._fd)
 
-    def take(self, nbytes: int) -> bytes:
+    def read(self, nbytes: int) -> bytes:
         """Returns the next `nbytes` bytes, or fewer at the file's end."""
-        taken = bytearray()
+        content = bytearray()
         with naming(self._path):
-            while len(taken) < nbytes and (data := os.read(self._fd, min(_PIECE, nbytes - len(taken)))):
-                taken += data
-        return bytes(taken)
+            while len(content) < nbytes:
+                data = os.read(self._fd, min(_READ_NBYTES, nbytes - len(content)))
+                if not data:
+                    break
+                content += data
+        return bytes(content)
 
 
 def read_all(path: Path, limit: int) -> bytes:
@@ -82,7 +85,7 @@ def read_all(path: Path, limit: int) -> bytes:
     with Reader(path) as file:
         if file.nbytes > limit:
             raise OSError(errno.EFBIG, f"has {file.nbytes} bytes; at most {limit} are expected", str(path))
-        return file.take(file.nbytes)
+        return file.read(file.nbytes)
 
 
 def replace_file(path: Path, data: bytes) -> None:
@@ -111,18 +114,18 @@ def replace_link(path: Path, target: str) -> None:
         raise
 
 
-def publish(beside: Path) -> None:
+def publish(folder: Path) -> None:
     """Moves all files of a folder into its parent folder, after all of them were synced to the disk.
 
     Write permission for others is taken away. Raises OSError.
     """
-    written = sorted(beside.iterdir())
-    for path in written:
+    paths = sorted(folder.iterdir())
+    for path in paths:
         path.chmod(path.stat().st_mode & FILE_MODE)
         sync_file(path)
-    for path in written:
-        path.rename(beside.parent / path.name)
-    sync_folder(beside.parent)
+    for path in paths:
+        path.rename(folder.parent / path.name)
+    sync_folder(folder.parent)
 
 
 def sync_folder(path: Path) -> None:

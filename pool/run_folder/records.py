@@ -26,15 +26,17 @@ class RecordFile:
         self._offset = 0  # end of the newest line that was read
         self._line = b""  # the newest line that was read
 
-    def goes_on(self) -> bool:
+    def continues(self) -> bool:
         """Returns whether the lines that were read before are still in the file.
 
         They are not if a run has repeated steps or is a new one. Then the next reading begins at the file's start.
         Raises ConfigError.
         """
+        line_begin = self._offset - len(self._line)
         with self._open() as fd:
-            before = self._offset - len(self._line)
-            if self._offset == 0 or (fd is not None and os.pread(fd, len(self._line), before) == self._line):
+            if self._offset == 0:
+                return True
+            if fd is not None and os.pread(fd, len(self._line), line_begin) == self._line:
                 return True
         self._offset, self._line = 0, b""
         return False
@@ -49,12 +51,16 @@ class RecordFile:
                 return
             with os.fdopen(os.dup(fd), "rb") as file:
                 file.seek(self._offset)
-                while line := file.readline(LONGEST):
-                    if not line.endswith(b"\n") and len(line) < LONGEST:
-                        return  # incomplete: its process was killed, or is writing now
+                line = file.readline(LONGEST)
+                while line:
+                    is_incomplete = not line.endswith(b"\n") and len(line) < LONGEST
+                    if is_incomplete:  # its process was killed, or is writing now
+                        return
                     self._offset, self._line = file.tell(), line
-                    if (record := record_in(line)) is not None:
+                    record = parse_record(line)
+                    if record is not None:
                         yield record
+                    line = file.readline(LONGEST)
 
     @contextmanager
     def _open(self) -> Iterator[int | None]:
@@ -79,19 +85,19 @@ def read_records(path: Path) -> Iterator[Mapping[str, Any]]:
     return RecordFile(path).read()
 
 
-def record_in(line: bytes) -> dict[str, Any] | None:
+def parse_record(line: bytes) -> dict[str, Any] | None:
     """Parses a line of metrics.jsonl; None if it is no record. A null is read as NaN, and means a number that is
     not finite."""
     with suppress(ValueError, RecursionError, TypeError, AttributeError):
         record = json.loads(line)
         if type(record.get("step")) is int:
-            lists = {name: _numbers(values) for name, values in record.pop(MEMBERS, {}).items()}
-            record = dict(zip(record, _numbers(list(record.values())), strict=True))
+            lists = {name: _null_to_nan(values) for name, values in record.pop(MEMBERS, {}).items()}
+            record = dict(zip(record, _null_to_nan(list(record.values())), strict=True))
             return {**record, MEMBERS: lists} if lists else record
     return None
 
 
-def _numbers(values: list[Any]) -> list[float]:
+def _null_to_nan(values: list[Any]) -> list[float]:
     """Returns the values with None replaced by NaN. Raises TypeError for what is no list of numbers."""
     if not isinstance(values, list) or not all(isinstance(value, int | float | None) for value in values):
         raise TypeError

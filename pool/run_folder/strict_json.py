@@ -61,7 +61,8 @@ def find_changed_entry(key: str, now: Any, then: Any) -> tuple[str, Any, Any]:
     The values `now` and `then` must differ.
     """
     if isinstance(now, list) and isinstance(then, list) and len(now) == len(then):
-        now, then = ({str(index): value for index, value in enumerate(values)} for values in (now, then))
+        now = {str(index): value for index, value in enumerate(now)}
+        then = {str(index): value for index, value in enumerate(then)}
     if not (isinstance(now, dict) and isinstance(then, dict)):
         return key, now, then
     name = next(name for name in {**now, **then} if not have_equal_entry(now, then, name))

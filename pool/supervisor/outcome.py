@@ -22,8 +22,8 @@ from pool.supervisor.resources.run_folder import RunFolder
 from pool.supervisor.resources.signals import StopSignals
 from pool.telemetry.status import was_stopped
 
-TIMEOUT_SECONDS = 60.0  # seconds that the program may take
-_LOOK = 0.5  # seconds between two looks at its logs
+TIMEOUT_SECONDS = 60.0  # longest time that the program may take
+_POLL_SECONDS = 0.5  # between two checks of the program's logs
 
 
 @dataclass(frozen=True)
@@ -54,30 +54,37 @@ def collect_outcome(
     report: RunReport | None,
     code: int,
     reason: str,
-    again: Callable[[str], str] | None,
+    resume_command: Callable[[str], str] | None,
 ) -> Outcome:
     """Collects the outcome of a run.
 
-    `report`: the run's last report; `code`: its exit code; `reason`: why it failed, else empty; `again`: makes the
-    command that resumes a run in a folder.
+    `report`: the run's last report; `code`: its exit code; `reason`: why it failed, else empty; `resume_command`:
+    returns the command that resumes a run in a folder.
     """
     run = (folder.moved_to or folder.path).absolute()
-    saved = folder.linked_step(LAST)
-    best = -1 if report is None else report.best_step
+    saved_step = folder.linked_step(LAST)
+    has_best = report is not None and report.best_step >= 0
     return Outcome(
-        outcome="finished" if code == EXIT_DONE else "stopped" if was_stopped(code, reason) else "failed",
+        outcome=_name_ending(code, reason),
         exit_code=code,
         reason=reason or None,
         run=str(run),
-        step=max(saved, 0) if report is None else report.step,
+        step=max(saved_step, 0) if report is None else report.step,
         steps=config.train.steps,
-        loss=None if report is None else _number(report.loss),
-        checkpoint=None if saved < 0 else str(step_path(run / FOLDER, saved)),
-        best_checkpoint=None if best < 0 else str(step_path(run / FOLDER, best)),
-        best_metric=None if best < 0 or report is None else report.best_metric,
-        best_value=None if best < 0 or report is None else _number(report.best_value),
-        resume=None if code == EXIT_DONE or again is None else again(str(run)),
+        loss=None if report is None else _finite_or_none(report.loss),
+        checkpoint=None if saved_step < 0 else str(step_path(run / FOLDER, saved_step)),
+        best_checkpoint=str(step_path(run / FOLDER, report.best_step)) if report is not None and has_best else None,
+        best_metric=report.best_metric if report is not None and has_best else None,
+        best_value=_finite_or_none(report.best_value) if report is not None and has_best else None,
+        resume=None if code == EXIT_DONE or resume_command is None else resume_command(str(run)),
     )
+
+
+def _name_ending(code: int, reason: str) -> str:
+    """Returns `finished`, `stopped` or `failed`, by the run's exit code and the reason of a failure."""
+    if code == EXIT_DONE:
+        return "finished"
+    return "stopped" if was_stopped(code, reason) else "failed"
 
 
 def run_end_program(
@@ -85,42 +92,43 @@ def run_end_program(
     outcome: Outcome,
     folder: RunFolder,
     signals: StopSignals,
-    say: Callable[[str], object],
-    longest: float = TIMEOUT_SECONDS,
+    print_line: Callable[[str], object],
+    timeout: float = TIMEOUT_SECONDS,
 ) -> None:
     """Runs the user's program with the outcome on its standard input, and waits until it ends.
 
-    The program is killed after `longest` seconds, or at once when another signal to stop comes. `say`: shows a line to
-    the user.
+    The program is killed after `timeout` seconds, or at once when another signal to stop comes. `print_line`: shows a
+    line to the user.
     """
-    log, before = folder.logs / "on_end.log", signals.count
+    num_signals = signals.count
     try:
         program = Program(
             "pool.process.become",
             command,
             output=folder.logs / "on_end.out.log",
-            errors=log,
+            errors=folder.logs / "on_end.log",
             standard_input=outcome.to_json(),
         )
     except OSError as error:
-        say(f"train.on_end: no process for it: {error.strerror}")
+        print_line(f"train.on_end: no process for it: {error.strerror}")
         return
-    deadline = time.monotonic() + longest
+    deadline = time.monotonic() + timeout
     has_ended = False
-    while not has_ended and signals.count == before and time.monotonic() < deadline:
-        readable, _, _ = select.select([program.pidfd, signals.fileno()], [], [], _LOOK)
+    while not has_ended and signals.count == num_signals and time.monotonic() < deadline:
+        readable, _, _ = select.select([program.pidfd, signals.fileno()], [], [], _POLL_SECONDS)
         signals.drain()
         program.cut_logs()
         has_ended = program.pidfd in readable
     code = program.end()
-    last = program.close()
+    last_error = program.close()
     if not has_ended:
-        why = f"it has not ended within {longest:.0f} s" if signals.count == before else "a signal came"
-        say(f"train.on_end: {why}: killed")
+        reason = f"it has not ended within {timeout:.0f} s" if signals.count == num_signals else "a signal came"
+        print_line(f"train.on_end: {reason}: killed")
     elif code:
-        say(f"train.on_end: {describe_exit(code)}{f': {last}' if last else ''}")
+        details = f": {last_error}" if last_error else ""
+        print_line(f"train.on_end: {describe_exit(code)}{details}")
 
 
-def _number(value: float) -> float | None:
+def _finite_or_none(value: float) -> float | None:
     """Returns a number, or None if it is not finite, which JSON can't express."""
     return value if math.isfinite(value) else None

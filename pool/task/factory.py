@@ -38,7 +38,7 @@ class TensorBytesLimit(TorchFunctionMode):
 
     def __init__(self, nbytes: int) -> None:
         super().__init__()
-        self._left = nbytes
+        self._remaining_nbytes = nbytes
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Iterable[type], args: Any = (), kwargs: Any = None
@@ -46,10 +46,11 @@ class TensorBytesLimit(TorchFunctionMode):
         """Counts the bytes of the tensor that a factory function would make, by making it on the meta device first."""
         kwargs = kwargs or {}
         if func in _FACTORIES and "out" not in kwargs and str(kwargs.get("device")) != "meta":
-            shown = {key: value for key, value in kwargs.items() if key not in _NOT_ON_META}
-            tensor: Tensor = func(*args, **{**shown, "device": "meta"})
-            self._left -= tensor.nbytes
-            if self._left < 0:
+            meta_kwargs = {key: value for key, value in kwargs.items() if key not in _NOT_ON_META}
+            meta_kwargs["device"] = "meta"
+            tensor: Tensor = func(*args, **meta_kwargs)
+            self._remaining_nbytes -= tensor.nbytes
+            if self._remaining_nbytes < 0:
                 raise ModelTooLargeError
         return func(*args, **kwargs)
 
@@ -61,9 +62,10 @@ def make_task(name: str, model: Any, loss: Any, seed: int = 0) -> Task:
     module = load_task_module(name)
     seed_generators(seed)
     task = module.create_task(task_model_section(model), loss)
-    if problem := find_interface_problem(task, Task, "a task"):
-        raise ConfigError(f"task: {name}: {problem}")
-    if hasattr(task, "metrics") and (problem := find_interface_problem(task, MeasuredTask, "a task with metrics")):
+    problem = find_interface_problem(task, Task, "a task")
+    if not problem and hasattr(task, "metrics"):
+        problem = find_interface_problem(task, MeasuredTask, "a task with metrics")
+    if problem:
         raise ConfigError(f"task: {name}: {problem}")
     return task
 

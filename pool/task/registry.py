@@ -59,14 +59,16 @@ def load_task_module(name: str) -> TaskModule:
     if name in RENAMED:
         raise ConfigError(f'task: {name} is called {RENAMED[name]} now: write task = "{RENAMED[name]}"')
     try:
-        module = TASKS.find(name)
+        found = TASKS.find(name)
     except ValueError as error:
         raise ConfigError(str(error)) from error
-    offered = wrap_single_task(module)
-    if problem := _problem(offered):
-        where = f"module {name!r} ({getattr(module, '__file__', None)})" if isinstance(module, ModuleType) else name
-        raise ConfigError(f"task: {where}: {problem}")
-    return cast(TaskModule, offered)
+    task_module = wrap_single_task(found)
+    problem = _find_problem(task_module)
+    if problem:
+        if isinstance(found, ModuleType):
+            raise ConfigError(f"task: module {name!r} ({getattr(found, '__file__', None)}): {problem}")
+        raise ConfigError(f"task: {name}: {problem}")
+    return cast(TaskModule, task_module)
 
 
 def complete_model_section(module: TaskModule, model: Section, data: Section | None) -> Section:
@@ -78,9 +80,12 @@ def complete_model_section(module: TaskModule, model: Section, data: Section | N
 
 def load_command_groups() -> Iterator[CommandGroup]:
     """Yields the command groups of the bundled tasks, each group once."""
-    offered = (getattr(load_task_module(name), "COMMANDS", None) for name in TASKS.bundled)
-    for commands in dict.fromkeys(name for name in offered if name is not None):  # tasks may share a module
-        yield import_object(commands, ours=True)
+    modules: set[str] = set()  # tasks may share a module
+    for task in TASKS.bundled:
+        module = getattr(load_task_module(task), "COMMANDS", None)
+        if module is not None and module not in modules:
+            modules.add(module)
+            yield import_object(module, ours=True)
 
 
 def is_bundled(name: str) -> bool:
@@ -88,13 +93,14 @@ def is_bundled(name: str) -> bool:
     return name in TASKS.bundled
 
 
-def _problem(module: Any) -> str:
+def _find_problem(module: Any) -> str:
     """Returns the reason why `module` is no TaskModule, or an empty text if it is one."""
     for name in ("ModelConfig", "LossConfig", "create_task"):
         if not hasattr(module, name):
             return f"has no {name}"
     for name in ("ModelConfig", "LossConfig"):
-        if problem := find_section_problem(getattr(module, name)):
+        problem = find_section_problem(getattr(module, name))
+        if problem:
             return f"{name}{problem}"
     problem = find_call_problem(module.create_task, ("model", "loss"))
     return f"create_task {problem}" if problem else ""

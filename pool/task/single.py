@@ -44,5 +44,7 @@ def wrap_single_task(task: Any) -> Any:
 def _takes_settings(cls: type) -> bool:
     """Returns whether the class has an `__init__` that accepts the sections `model` and `loss`. The `__init__` of a
     Protocol does not count, as it accepts anything and then fails."""
-    own = next(base for base in cls.__mro__ if "__init__" in vars(base))
-    return not getattr(own, "_is_protocol", False) and not find_call_problem(cls, _SETTINGS)
+    defining_class = next(base for base in cls.__mro__ if "__init__" in vars(base))
+    if getattr(defining_class, "_is_protocol", False):
+        return False
+    return not find_call_problem(cls, _SETTINGS)

@@ -31,14 +31,14 @@ _START_FROM = Annotated[
 def model_class(module: TaskModule) -> type[Section]:
     """Returns the class of a task's section `model`, with the key `start_from` added if the task's own class lacks
     it."""
-    own = module.ModelConfig
-    return own if KEY in own.model_fields else _with_start(own)
+    section = module.ModelConfig
+    return section if KEY in section.model_fields else _add_start_from(section)
 
 
 @cache
-def _with_start(own: type[Section]) -> type[Section]:
+def _add_start_from(section: type[Section]) -> type[Section]:
     """Returns a subclass of a task's section that has the key `start_from`."""
-    return create_model(own.__name__, __base__=own, start_from=(_START_FROM, None))
+    return create_model(section.__name__, __base__=section, start_from=(_START_FROM, None))
 
 
 def task_model_section(model: Section) -> Section:
@@ -55,14 +55,17 @@ def without_start_from(model: Section) -> Section:
 def start_folder(model: Section) -> Path | None:
     """Returns the folder that `start_from` names, or None if it names a file or nothing."""
     text = getattr(model, KEY, None)
-    path = Path(os.path.expanduser(text)) if text else None  # noqa: PTH111 (that of Path raises)
-    return path if path is not None and path.is_dir() else None
+    if not text:
+        return None
+    path = Path(os.path.expanduser(text))  # noqa: PTH111 (that of Path raises)
+    return path if path.is_dir() else None
 
 
 def start_checkpoint(model: Section, module: TaskModule, task: str) -> Path | None:
     """Returns the checkpoint that the run is to start from, or None if `start_from` names a file, which the task reads,
     or nothing. Raises CheckpointError, and ConfigError for a file if the task reads none."""
-    if (folder := start_folder(model)) is not None:
+    folder = start_folder(model)
+    if folder is not None:
         return find_checkpoint(folder)
     text = getattr(model, KEY)
     if text and KEY not in module.ModelConfig.model_fields:
@@ -73,10 +76,10 @@ def start_checkpoint(model: Section, module: TaskModule, task: str) -> Path | No
 def check_member_starts(run: Section, members: Sequence[Section], module: TaskModule, task: str) -> None:
     """Checks `start_from` of an ensemble's members against that of the run. A folder must be the same for all members.
     A file, which the task reads, may differ. Raises ConfigError."""
-    for m, model in enumerate(members):
+    for index, model in enumerate(members):
         if getattr(model, KEY) == getattr(run, KEY):
             continue
-        member = f"ensemble.member.{m}"
+        member = f"ensemble.member.{index}"
         if start_folder(model) is not None or start_folder(run) is not None:
             raise ConfigError(
                 f"{member}.model.{KEY}: can't differ where it is a folder: set model.{KEY}, for all members"

@@ -127,7 +127,7 @@ def merge(run_dir: Path, to: Path) -> Merged:
     parts = _list_parts(run_dir)
     for part in parts:
         with files.Reader(part) as file:
-            lines = file.take(file.nbytes).splitlines()
+            lines = file.read(file.nbytes).splitlines()
         for line in lines:
             if (event := _parse_event(line)) is not None:
                 events.append(event)

@@ -75,7 +75,7 @@ class _History:
         in order of steps. Raises ConfigError."""
         if self._file is None:
             self._file = RecordFile(path)
-        if not self._file.goes_on():
+        if not self._file.continues():
             self._forget()
         for record in self._file.read():
             if "loss" in record:

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 from loader.files.regular import open_regular
-from pool.run_folder.lines import lines_from_the_end
+from pool.run_folder.lines import read_lines_backwards
 from pool.supervisor.process_state import Stage
 
 LOG = Path("logs/supervisor-0.log")
@@ -96,7 +96,7 @@ def find_deaths(changes: Sequence[Change]) -> list[Death]:
 
 def _read_newest(fd: int, since: float) -> Iterator[Change]:
     """Yields the changes since a time from the newest back, as far as a limit of lines."""
-    for number, (_, line) in enumerate(lines_from_the_end(fd)):
+    for number, (_, line) in enumerate(read_lines_backwards(fd)):
         change = _parse_change(line.decode(errors="replace"))
         if change is not None:
             if change.time < since or number >= _MAX_LINES:

@@ -305,7 +305,7 @@ def test_a_program_that_does_not_end_is_killed(tmp_path: Path) -> None:
     outcome = collect_outcome(config, folder, None, 0, "", None)
     said: list[str] = []
     with StopSignals() as signals:
-        run_end_program(["sleep", "3600"], outcome, folder, signals, said.append, longest=0.1)
+        run_end_program(["sleep", "3600"], outcome, folder, signals, said.append, timeout=0.1)
     folder.close()
     assert said == ["train.on_end: it has not ended within 0 s: killed"]
 

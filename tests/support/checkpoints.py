@@ -52,7 +52,7 @@ def save(
             optimizer_tensors={},
             optimizer=OptimizerNumbers({}, [], []),
             goal=goal,
-            validations=NONE.after(validations, goal) if validations else NONE,
+            validations=NONE.with_results(validations, goal) if validations else NONE,
             members=(MemberState(),) * len(members),
         ),
     )

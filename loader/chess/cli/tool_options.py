@@ -91,12 +91,12 @@ def _report_changes(sources: Sequence[Source]) -> None:
     """Reports on stderr how many positions were changed while they were written, and what was left out."""
     if not sources:
         return
-    from loader.chess.positions.input import sum_changes, sum_left_out
+    from loader.chess.positions.input import sum_changes, sum_skipped
 
     for change, positions in sorted(sum_changes(sources).items()):
         noun = "position" if positions == 1 else "positions"
         sys.stderr.write(f"loader: {change}: {positions:,} {noun}\n")
-    for kind in sum_left_out(sources):
+    for kind in sum_skipped(sources):
         sys.stderr.write(f"loader: {kind.describe('positions')}\n")
 
 

@@ -8,7 +8,7 @@ namespace sparsepool::chess {
 
 struct Kernels {
     // Writes all of a batch but its number (batch/build.h).
-    void (*build_batch)(const BatchParts& parts, const Scratch& scratch, const SlotArrays& slot);
+    void (*build_batch)(const BatchRecords& parts, const Scratch& scratch, const SlotArrays& slot);
     // With the flag kInCheck (make_record.h).
     void (*write_record)(const Entry& entry, Record& record);
 

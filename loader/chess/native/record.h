@@ -17,7 +17,7 @@ enum RecordFlags : std::uint16_t {
 inline constexpr unsigned kResultShift = 2, kRightsShift = 4, kClockShift = 8;
 inline constexpr unsigned kRecordClock = 127;  // that and more
 
-// -1, 0, 1 or kNoResult as two bits: the lowest and the highest.
+// Encodes -1, 0, 1 or kNoResult in two bits, the lowest and the highest of its byte: 3, 0, 1, 2.
 [[nodiscard]] constexpr unsigned result_bits(std::int8_t result) {
     const unsigned byte = static_cast<std::uint8_t>(result);
     return (byte & 1U) | (byte >> 6 & 2U);
@@ -35,9 +35,10 @@ struct Record {
     std::uint16_t move = 0;   // type << 14 | from << 8 | to << 2 | promotion
     std::uint16_t flags = 0;  // RecordFlags and what is behind them
 
-    // -1, 0, 1, or kNoResult.
+    // Returns -1, 0, 1, or kNoResult.
     [[nodiscard]] constexpr std::int8_t result() const {
-        return static_cast<std::int8_t>(0xFF800100U >> 8 * (flags >> kResultShift & 3U));
+        constexpr std::uint32_t kResults = 0xFF800100;  // bytes by result_bits, from the lowest: 0, 1, kNoResult, -1
+        return static_cast<std::int8_t>(kResults >> 8 * (flags >> kResultShift & 3U));
     }
     [[nodiscard]] constexpr unsigned clock() const { return flags >> kClockShift & kRecordClock; }
 };

@@ -8,8 +8,8 @@
 
 namespace sparsepool::chess {
 
-// A score times `scale`, rounded to nearest even; at most 32000 (mate) in size, so that it never becomes a mark such as
-// 'no score', which stays what it is.
+// Returns a score times `scale`, rounded to nearest even and at most 32000 (mate) in size, so that it never becomes a
+// mark such as kNoScore. kNoScore itself stays.
 [[nodiscard]] std::int16_t scaled_score(std::int16_t score, double scale);
 
 // How scores and results of files differ from what their format means. The default changes nothing.

@@ -36,30 +36,37 @@ void PositionSource::compare_with(stream::ChunkSums sums) {
     }
 }
 
+// Decodes chunks reader by reader, and filters each block while it is in the cache.
 void PositionSource::decode(std::span<stream::ChunkRead> chunks) const {
     std::vector<ChunkFilter> filters;
     for (const stream::ChunkRead& chunk : chunks) filters.emplace_back(filter_, chunk.pass, chunk.chunk);
-    for (std::size_t reader = 0; reader < readers_.size(); ++reader) {
-        std::vector<PositionReader::Reading> readings;
-        std::vector<std::size_t> indices;  // among the chunks asked for
-        for (std::size_t i = 0; i < chunks.size(); ++i) {
-            if (chunks[i].chunk < begins_[reader] || chunks[i].chunk >= begins_[reader + 1]) continue;
-            readings.push_back({chunks[i].chunk - begins_[reader], &chunks[i].records, {}, {}});
-            indices.push_back(i);
-        }
-        if (readings.empty()) continue;
-        readers_[reader]->read(readings, filter_.needs_checks(), [&](std::size_t reading) {
-            const std::size_t i = indices[reading];
-            filters[i].block(chunks[i].records);
-        });
-        for (std::size_t k = 0; k < readings.size(); ++k) {
-            chunks[indices[k]].fault = std::move(readings[k].fault);
-            chunks[indices[k]].skipped = std::move(readings[k].skipped);
-        }
-    }
+    for (std::size_t reader = 0; reader < readers_.size(); ++reader) decode_of_reader(reader, chunks, filters);
     for (std::size_t i = 0; i < chunks.size(); ++i) {
-        filters[i].end(chunks[i].records);
+        filters[i].finish(chunks[i].records);
         chunks[i].entries = filters[i].entries();
+    }
+}
+
+// Decodes those of the chunks that one reader has.
+void PositionSource::decode_of_reader(std::size_t reader, std::span<stream::ChunkRead> chunks,
+                                      std::vector<ChunkFilter>& filters) const {
+    std::vector<PositionReader::Reading> readings;
+    std::vector<std::size_t> chunk_indices;  // of the readings
+    for (std::size_t i = 0; i < chunks.size(); ++i) {
+        const bool has_chunk = begins_[reader] <= chunks[i].chunk && chunks[i].chunk < begins_[reader + 1];
+        if (!has_chunk) continue;
+        readings.push_back({chunks[i].chunk - begins_[reader], &chunks[i].records, {}, {}});
+        chunk_indices.push_back(i);
+    }
+    if (readings.empty()) return;
+    readers_[reader]->read(readings, filter_.needs_checks(), [&](std::size_t reading) {
+        const std::size_t i = chunk_indices[reading];
+        filters[i].filter_block(chunks[i].records);
+    });
+    for (std::size_t reading = 0; reading < readings.size(); ++reading) {
+        stream::ChunkRead& chunk = chunks[chunk_indices[reading]];
+        chunk.fault = std::move(readings[reading].fault);
+        chunk.skipped = std::move(readings[reading].skipped);
     }
 }
 

@@ -13,7 +13,8 @@
 
 namespace sparsepool::chess {
 
-// Positions for the stream: read by any formats, filtered, made batches of. The chunks of one reader after the other.
+// Positions for the stream: read by readers of any formats, filtered, and written into batches. The chunks of the
+// readers are numbered one reader after the other.
 class PositionSource final : public stream::Source {
   public:
     PositionSource(std::vector<std::shared_ptr<PositionReader>> readers, std::shared_ptr<const FeatureSet> set,
@@ -31,8 +32,11 @@ class PositionSource final : public stream::Source {
     [[nodiscard]] std::unique_ptr<stream::BatchWriter> batch_writer() const override;
 
   private:
+    void decode_of_reader(std::size_t reader, std::span<stream::ChunkRead> chunks,
+                          std::vector<ChunkFilter>& filters) const;
+
     std::vector<std::shared_ptr<PositionReader>> readers_;
-    std::vector<std::size_t> begins_;  // of each reader: its first chunk; the number of chunks last
+    std::vector<std::size_t> begins_;  // the first chunk of each reader, and the number of all chunks
     std::shared_ptr<const FeatureSet> set_;
     Layout layout_;
     Filter filter_;

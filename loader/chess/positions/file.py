@@ -187,6 +187,6 @@ def raise_fault(fault: Fault | None) -> None:
         raise error_from_fault(fault)
 
 
-def parse_left_out(kinds: Iterable[tuple[Any, ...]]) -> list[SkippedData]:
+def parse_skipped(kinds: Iterable[tuple[Any, ...]]) -> list[SkippedData]:
     """Converts tuples from native functions to `SkippedData`."""
     return [SkippedData(*kind) for kind in kinds]

@@ -28,7 +28,7 @@ from loader.chess.positions.file import (
     error_from_fault,
     fault_of_walk,
     open_file,
-    parse_left_out,
+    parse_skipped,
     raise_fault,
 )
 from loader.chess.positions.format import PositionFormat, input_format, refuse_unused_comments
@@ -80,7 +80,7 @@ class Source(Protocol):
         """Returns how many positions were changed while they were written, by the kind of change."""
 
     @property
-    def left_out(self) -> SkippedChunks:
+    def skipped(self) -> SkippedChunks:
         """Returns the record of what was left out of the chunks read so far."""
 
     @property
@@ -114,8 +114,8 @@ class SourceFile:
     policy: BadDataPolicy = KEEP_ILLEGAL
     scale: float = 1.0  # factor of the scores, applied when entries are written
     changes: Changes = field(default_factory=Counter, compare=False)
-    left_out: SkippedChunks = field(default_factory=SkippedChunks, compare=False)
-    first_chunk: int = 0  # number of the first chunk among all chunks that `left_out` records
+    skipped: SkippedChunks = field(default_factory=SkippedChunks, compare=False)
+    first_chunk: int = 0  # number of the first chunk among all chunks that `skipped` records
 
     @property
     def size(self) -> int:
@@ -142,12 +142,12 @@ class SourceFile:
 
     def read_units_and_reasons(self, chunk: int) -> tuple[UnitBlock, Changes]:
         """Returns the units of a chunk, as `read_units`, and how many entries have no score, by the reason."""
-        units, left_out, has_cut_units, unscored = cast(_NativeUnits, _native.read_units(self.opened, chunk))
+        units, skipped, has_cut_units, unscored = cast(_NativeUnits, _native.read_units(self.opened, chunk))
         _, _, entries_of_units, fault = units
         if self._skip_damaged(chunk, fault, int(entries_of_units.sum())):
             return concatenate([]), Counter()
         block = unit_block(units)
-        self.left_out.record(self.first_chunk + chunk, parse_left_out(left_out))
+        self.skipped.record(self.first_chunk + chunk, parse_skipped(skipped))
         reasons = Counter(dict(unscored))
         if not has_cut_units:
             return block, reasons
@@ -165,7 +165,7 @@ class SourceFile:
         # Entries before damage may be garbage, so the whole chunk is skipped.
         if self._skip_damaged(chunk, fault_of_walk(walk), samples):
             return None
-        self.left_out.record(self.first_chunk + chunk, parse_left_out(walk.left_out))
+        self.skipped.record(self.first_chunk + chunk, parse_skipped(walk.left_out))
         walk.rewind()
         return walk
 
@@ -176,7 +176,7 @@ class SourceFile:
         file, reason, offset, kind = fault
         if kind != "damaged":
             return False
-        self.left_out.record(self.first_chunk + chunk, [skipped_chunk(file, reason, offset, samples)])
+        self.skipped.record(self.first_chunk + chunk, [skipped_chunk(file, reason, offset, samples)])
         return True
 
     def copy_to(self, chunk: int, writer: _native.EntryWriter) -> Changes:
@@ -199,7 +199,7 @@ class SourceFile:
         fault = fault_of_walk(walk)
         damage = None if fault is None else error_from_fault(fault)
         illegal = [
-            IllegalEntries(kind.kind, kind.samples, kind.offset, kind.reason) for kind in parse_left_out(walk.left_out)
+            IllegalEntries(kind.kind, kind.samples, kind.offset, kind.reason) for kind in parse_skipped(walk.left_out)
         ]
         return ChunkCheck(entries, tuple(illegal), damage)
 
@@ -455,9 +455,9 @@ def sum_changes(sources: Sequence[Source]) -> Changes:
     return sum((source.changes for source in sources), Changes())
 
 
-def sum_left_out(sources: Sequence[Source]) -> Sequence[SkippedData]:
+def sum_skipped(sources: Sequence[Source]) -> Sequence[SkippedData]:
     """Returns what was left out of all sources, by kind."""
-    return add_up_skipped(kind for source in sources for kind in source.left_out.totals())
+    return add_up_skipped(kind for source in sources for kind in source.skipped.totals())
 
 
 def refuse_empty(sources: Sequence[Source]) -> None:

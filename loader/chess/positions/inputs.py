@@ -43,7 +43,7 @@ class PipedSource:
         self.pipe = pipe
         self.format = format
         self.changes = Changes()
-        self.left_out = SkippedChunks()
+        self.skipped = SkippedChunks()
         self._needed = needed
         self._rule = policy
         self._scale = scale
@@ -88,7 +88,7 @@ class PipedSource:
                 None,
                 self._rule,
                 self._scale,
-                left_out=self.left_out,
+                skipped=self.skipped,
                 first_chunk=number,
             )
             yield SourceChunk(piece, 0)

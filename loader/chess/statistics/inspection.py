@@ -77,7 +77,7 @@ def inspect_source(
         tuple(king_buckets),
         inspection.left(),
         inspection.unscored,
-        source.left_out.totals(),
+        source.skipped.totals(),
     )
 
 

@@ -143,8 +143,8 @@ def _into_buckets(
     all buckets."""
     file = ResumableFile(work)
     spill = Spill(file)
-    for source, left_out in zip(sources, work.state[_LEFT_OUT], strict=False):
-        source.left_out.add_json(left_out)
+    for source, skipped in zip(sources, work.state[_LEFT_OUT], strict=False):
+        source.skipped.add_json(skipped)
     for place in work.state[_TABLES]:
         spill.read_table(place)
     if tuple(work.state[_NEXT]) != _END:
@@ -152,8 +152,8 @@ def _into_buckets(
             if state[_NEXT] == _END and not work.state[_TABLES]:
                 return partial(_of_bucket_held, batch), state[_ENTRIES]
             spill.add(batch)
-            left_out = [source.left_out.to_json() for source in sources]
-            file.commit({**state, _TABLES: [*work.state[_TABLES], spill.write_table()], _LEFT_OUT: left_out})
+            skipped = [source.skipped.to_json() for source in sources]
+            file.commit({**state, _TABLES: [*work.state[_TABLES], spill.write_table()], _LEFT_OUT: skipped})
     return partial(_of_bucket, spill, work.path.parent, _SHIFT, held), int(work.state[_ENTRIES])
 
 

@@ -40,6 +40,7 @@ template <>
 struct type_caster<sparsepool::FileName> {
     NB_TYPE_CASTER(sparsepool::FileName, const_name("str | os.PathLike[str]"))
 
+    // Converts as os.fsencode does.
     bool from_python(handle source, std::uint8_t, cleanup_list*) noexcept {
         PyObject* encoded = nullptr;
         if (PyUnicode_FSConverter(source.ptr(), &encoded) == 0) {

@@ -11,6 +11,7 @@ constexpr std::size_t kMaxCarriedBytes = 64 << 10;  // of a restart point
 
 }  // namespace
 
+// Returns a piece that is ready, or decodes up to it. Any fault of the file discards all state.
 Piece Sequence::read(std::size_t piece) const {
     const std::lock_guard lock(mutex_);
     const auto ready = std::ranges::find(ready_, piece, &std::pair<std::size_t, Piece>::first);
@@ -70,6 +71,7 @@ Piece Sequence::decode_until(std::size_t piece) const {
     }
 }
 
+// Decodes the next piece: all steps that begin in its bytes of the file. What follows its last unit is carried.
 Piece Sequence::decode_next() const {
     Piece piece;
     piece.begin = begin_;

@@ -15,6 +15,7 @@ void PackedInput::seek(std::uint64_t position) {
     fault_.reset();
 }
 
+// Fills the buffer from the file if it has fewer bytes than requested.
 std::span<const std::uint8_t> PackedInput::peek(std::size_t min_size) {
     constexpr std::size_t kReadSize = 1 << 17;
     const std::size_t buffered = buffer_.size() - num_consumed_;

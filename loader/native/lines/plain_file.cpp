@@ -65,6 +65,7 @@ std::optional<FileFault> PlainFile::find_line(const FileDescriptor& file, std::u
     return std::nullopt;
 }
 
+// Reads the lines of a piece. Counts them at the first read, for `lines_before`.
 Piece PlainFile::read(std::size_t index) const {
     Piece piece;
     const std::uint64_t begin = begins_[index];

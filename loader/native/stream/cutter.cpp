@@ -14,6 +14,7 @@ void Cutter::seek(const Cursor& cursor) {
     saw_full_epoch_ = false;
 }
 
+// Opens the next window. Starts the counts of an epoch at its first window.
 bool Cutter::open(std::uint64_t size) {
     if (position_ > size) return false;
     size_ = size;
@@ -26,6 +27,7 @@ bool Cutter::open(std::uint64_t size) {
     return true;
 }
 
+// Cuts the next batch off the open window, after all carried entries.
 Cut Cutter::cut() {
     const std::uint64_t count = batch_size_ - num_carried_;
     Cut cut{next_, {}, position_, count};
@@ -48,6 +50,7 @@ Cut Cutter::cut() {
     return cut;
 }
 
+// Closes the window. At the end of an epoch the tail may be dropped.
 WindowTail Cutter::close() {
     WindowTail tail{position_, size_ - position_, false, {}};
     num_carried_ += tail.count;

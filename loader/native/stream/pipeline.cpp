@@ -55,6 +55,7 @@ Pipeline::~Pipeline() { close(); }
 
 // --- the caller's side ------------------------------------------------------------------------------------
 
+// Checks and stores the slots, and starts the threads.
 void Pipeline::attach(std::vector<std::byte*> slots) {
     require(slots_.empty() && !is_stopping_, "slots are attached once, to an open stream");
     require(!slots.empty(), "a stream needs at least one slot");
@@ -123,6 +124,7 @@ std::vector<SkippedOfChunk> Pipeline::pop_skipped() {
     return std::exchange(skipped_, {});
 }
 
+// Stops and joins the threads. A thread that calls this itself is detached.
 void Pipeline::close() {
     std::vector<std::thread> threads;
     {
@@ -143,6 +145,7 @@ void Pipeline::close() {
 
 // --- the threads ------------------------------------------------------------------------------------------
 
+// Runs tasks until the stream is closed. The mutex is held but while a task runs.
 void Pipeline::run_thread() {
     pthread_setname_np(pthread_self(), "loader");
     std::optional<ThreadState> state;
@@ -228,6 +231,7 @@ Pipeline::DecodeTask Pipeline::claim_decode() {
     return task;
 }
 
+// Runs a task without the mutex.
 void Pipeline::run_task(Task& task, ThreadState& state) {
     if (auto* build = std::get_if<BuildTask>(&task)) {
         const FinishedBatch& batch = build->pending->batch;
@@ -257,6 +261,7 @@ void Pipeline::decode(DecodeTask& task) const {
     }
 }
 
+// Records the results of a task. The mutex is held.
 void Pipeline::finish_task(Task& task, double seconds) {
     if (const auto* build = std::get_if<BuildTask>(&task)) {
         build->pending->is_finished = true;

@@ -8,6 +8,7 @@
 
 namespace sparsepool::stream {
 
+// Forgets all windows, batches and submitted slots, and loads the window of the cursor.
 void Pipeline::restart(const Cursor& cursor) {
     submitted_.clear();
     pending_.clear();
@@ -69,6 +70,7 @@ void Pipeline::skip_damaged() {
     }
 }
 
+// Begins to shuffle the loaded window, as far as faults leave it usable.
 void Pipeline::start_shuffle() {
     skip_damaged();
     if (const SourceFault* fault = loading_.first_fault()) window_fault_ = *fault;
@@ -94,6 +96,7 @@ void Pipeline::start_shuffle() {
     shuffle_.emplace(std::move(order), loading_.loaded, window_records_);
 }
 
+// Opens the shuffled window for cutting, and starts to load the next one.
 void Pipeline::open_window() {
     shuffle_.reset();
     recycle_buffers();
@@ -116,6 +119,7 @@ void Pipeline::open_window() {
     }
 }
 
+// Carries the tail of the window over. Ends the stream after a fault, or if no epoch can have a batch.
 void Pipeline::close_window() {
     is_window_open_ = false;
     if (window_fault_) {

@@ -38,18 +38,18 @@ class JsonLines:
     @property
     def unwritten(self) -> int:
         """The number of lines that could not be written to the file so far."""
-        return self._file.waiting + self._file.lost
+        return self._file.num_pending + self._file.lost
 
     def write_waiting(self) -> None:
         """Writes the lines that wait in memory because the disk was full. Raises OSError."""
-        self._file.write_waiting()
+        self._file.write_pending()
         if self._file.error is not None:
             raise self._file.error
 
     def close(self) -> None:
         """Writes the lines that wait in memory, and closes the file. Raises OSError if lines are lost."""
         try:
-            if self._file.waiting:
+            if self._file.num_pending:
                 self.write_waiting()
             if self._file.lost:
                 raise OSError(errno.ENOSPC, f"{self._file.lost} lines are lost: there was no room for so long")

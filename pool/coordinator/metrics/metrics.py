@@ -88,40 +88,39 @@ class Metrics:
     def add_step(self, commit: Commit, learning_rates: Sequence[float], traffic: Traffic) -> None:
         """Writes the record of a step that is done. `learning_rates`: those that the step was made with, one for each
         member (network of an ensemble)."""
-        now = time.monotonic()
-        seconds = now - (self._last_commit if self._last_commit is not None else now)
-        self._last_commit = now
-        self._losses = tuple(fmean(own) if own else math.nan for own in commit.losses)
+        self._losses = tuple(fmean(losses) if losses else math.nan for losses in commit.losses)
         self._update_shares()
-        self._sinks.add(
-            commit.step + 1,
-            {
-                "loss": median_of(self._losses),
-                "learning_rate": median_of(learning_rates),
-                "epoch": commit.next_cursor.epoch,
-                "samples_per_second": self._samples_per_step / seconds if seconds > 0 else 0.0,
-                "gradient_mb": (traffic.read_nbytes - self._traffic.read_nbytes) / 1e6,
-                **self._describe_traffic(traffic),
-                "batches_ready": float(commit.batches_ready),
-                **{f"{TRAIN}{metric.name}": metric.value for metric in commit.metrics},
-                **vars(self._shares),
-                **name_member_values("loss", self._losses),
-                **name_member_values("learning_rate", learning_rates),
-                **{
-                    name: value
-                    for metric in commit.metrics
-                    for name, value in name_member_values(f"{TRAIN}{metric.name}", metric.values).items()
-                },
-            },
-        )
-        self._traffic = traffic
+        scalars: dict[str, float] = {
+            "loss": median_of(self._losses),
+            "learning_rate": median_of(learning_rates),
+            "epoch": commit.next_cursor.epoch,
+            "samples_per_second": self._measure_speed(),
+            **self._describe_traffic(traffic),
+            "batches_ready": float(commit.batches_ready),
+            **{f"{TRAIN}{metric.name}": metric.value for metric in commit.metrics},
+            **vars(self._shares),
+            **name_member_values("loss", self._losses),
+            **name_member_values("learning_rate", learning_rates),
+        }
+        for metric in commit.metrics:
+            scalars |= name_member_values(f"{TRAIN}{metric.name}", metric.values)
+        self._sinks.add(commit.step + 1, scalars)
+
+    def _measure_speed(self) -> float:
+        """Returns the samples per second since the commit before; 0 for the first one. Called once for each commit."""
+        now, before = time.monotonic(), self._last_commit
+        self._last_commit = now
+        if before is None or now <= before:
+            return 0.0
+        return self._samples_per_step / (now - before)
 
     def _describe_traffic(self, traffic: Traffic) -> dict[str, float]:
-        """Returns the megabytes that were sent to each other machine in the step, as a field of the record; none if
-        there are no other machines."""
-        if traffic.sent_nbytes is None:
-            return {}
-        return {"sent_mb": (traffic.sent_nbytes - (self._traffic.sent_nbytes or 0)) / 1e6}
+        """Returns the megabytes that were moved since the last call, as fields of a step's record."""
+        before, self._traffic = self._traffic, traffic
+        fields = {"gradient_mb": (traffic.read_nbytes - before.read_nbytes) / 1e6}
+        if traffic.sent_nbytes is not None:
+            fields["sent_mb"] = (traffic.sent_nbytes - (before.sent_nbytes or 0)) / 1e6
+        return fields
 
     @contextmanager
     def measured(self, activity: Activity) -> Iterator[None]:
@@ -208,7 +207,7 @@ class Metrics:
         if self.unwritten == 0:
             return True
         now = time.monotonic()
-        if not self._attempts.due(now):
+        if not self._attempts.is_due(now):
             return False
         waited = self._attempts.waits
         try:
@@ -217,7 +216,7 @@ class Metrics:
             if error.errno not in SPACE_ERRORS:
                 return True  # `close` reports the error
             account = f"{self.unwritten} lines of {self._lines.path} can't be written: {error.strerror}"
-            if not self._attempts.failed(now):
+            if not self._attempts.record_failure(now):
                 raise RunError(f"{account}; tried for {FINAL_MINUTES} minutes", EXIT_RESOURCES) from None
             if not waited:
                 self._notify(

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pool.metrics.layout import NET
 from pool.run_folder.access import open_file
-from pool.run_folder.lines import LONGEST, lines_from_the_end
-from pool.run_folder.records import record_in
+from pool.run_folder.lines import LONGEST, read_lines_backwards
+from pool.run_folder.records import parse_record
 
 _BEGIN = b'{"step": '  # how every record begins
 
@@ -29,46 +29,53 @@ def remove_after(path: Path, step: int) -> int:
     except FileNotFoundError:
         return -1
     try:
-        end, validated, nets = _end_of(fd, step) if step > 0 else (0, -1, b"")
-        if nets:  # written before the file is cut: if this process dies in between they are there twice, not lost
-            os.pwrite(fd, nets, end)
-        os.ftruncate(fd, end + len(nets))
-        return validated
+        tail = _read_tail(fd, step) if step > 0 else _Tail(0, -1, b"")
+        if tail.nets:  # written before the file is cut: if this process dies in between they are there twice, not lost
+            os.pwrite(fd, tail.nets, tail.begin)
+        os.ftruncate(fd, tail.begin + len(tail.nets))
+        return tail.validated
     finally:
         os.close(fd)
 
 
-def _end_of(fd: int, step: int) -> tuple[int, int, bytes]:
-    """Reads a file of records from its end, to find where it is to be cut. Returns three results: the number of bytes
-    before the first record of a step after `step`; `step` if its validation is among those bytes, else -1; the numbers
-    of exported nets from the bytes after them, which are to be kept.
+class _Tail(NamedTuple):
+    """The end of a file of records that is to be removed."""
+
+    begin: int  # offset of the first record of a later step
+    validated: int  # the step of the last record before that if it is validated, else -1
+    nets: bytes  # lines with the numbers of exported nets, which are to be kept
+
+
+def _read_tail(fd: int, step: int) -> _Tail:
+    """Reads a file of records from its end, to find the records of steps after `step`.
 
     Lines that are no records are passed over, up to LONGEST bytes in a row.
     """
-    end = known = os.fstat(fd).st_size
+    begin = last_record = os.fstat(fd).st_size
     validated = -1
     nets: list[tuple[int, bytes]] = []  # offset in the file and line, the last one first
-    for offset, line in lines_from_the_end(fd):
-        record = record_in(line)
+    for offset, line in read_lines_backwards(fd):
+        record = parse_record(line)
         if record is not None and _is_of_a_net(record):
-            known = offset
+            last_record = offset
             if record["step"] <= step and line.endswith(b"\n"):
                 nets.append((offset, line))
             continue
         if record is None:
             if not line.endswith(b"\n") and line.startswith(_BEGIN[: len(line)]):
-                end = offset
-            if known - offset > LONGEST:
+                begin = offset
+            if last_record - offset > LONGEST:
                 break
             continue
-        known = offset
+        last_record = offset
         if record["step"] < step:
             break
         if record["step"] > step:
-            end = offset
+            begin = offset
         elif "validation_loss" in record:
             validated = step
-    return end, validated, b"".join(line for offset, line in reversed(nets) if offset >= end)
+    kept_nets = [line for offset, line in reversed(nets) if offset >= begin]
+    return _Tail(begin, validated, b"".join(kept_nets))
 
 
 def _is_of_a_net(record: dict[str, Any]) -> bool:

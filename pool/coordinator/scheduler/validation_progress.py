@@ -84,13 +84,13 @@ class ValidationProgress:
         Yields an action that lowers learning rates, if results of the members `training` have stopped improving, and an
         action that saves the new state.
         """
-        self.validations = self.validations.after(validations, self._rules.goal)
+        self.validations = self.validations.with_results(validations, self._rules.goal)
         rules_on_plateau = {}
         for member, rule in enumerate(self._rules.plateaus):
             if rule is None or member not in training:
                 continue
             diverged = self.validations.of_members[member].diverged_at is not None
-            self._plateaus[member], is_due = rule.after(self._plateaus[member], validations[member], diverged=diverged)
+            self._plateaus[member], is_due = rule.update(self._plateaus[member], validations[member], diverged=diverged)
             if is_due:
                 rules_on_plateau[member] = rule
         if rules_on_plateau:

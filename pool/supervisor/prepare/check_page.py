@@ -27,13 +27,13 @@ def check_page(run: RunPlan, disk: DiskPlan, memory: str, machines: int = 1) -> 
     `disk`: room for checkpoints; `memory`: table of the memory that the run needs; `machines`: number of machines that
     compute the run.
     """
-    parts = (*_run(run), *_model(run), *_machine(run, disk), *_machines(run, machines))
-    lines = (f"{what:{WIDTH}}{value}" for what, value in parts)
+    entries = (*_run_lines(run), *_model_lines(run), *_machine_lines(run, disk), *_traffic_lines(run, machines))
+    lines = (f"{name:{WIDTH}}{value}" for name, value in entries)
     facts = list(format_facts(data_facts(run.data)))
     return "\n".join(["Run", *lines, *(["", *facts] if facts else []), "", "Memory", memory])
 
 
-def _run(run: RunPlan) -> Iterator[tuple[str, str]]:
+def _run_lines(run: RunPlan) -> Iterator[tuple[str, str]]:
     """Yields names and values of the lines about the run: folder, samples, data, learning rate, validation."""
     config = run.config
     train, batch = config.train, config.data.batch_size
@@ -43,11 +43,12 @@ def _run(run: RunPlan) -> Iterator[tuple[str, str]]:
     yield "folder", str(run.run_dir)
     yield "samples of a step", f"{per_step:,} = {train.batches_per_step} x {batch:,}"
     yield "samples of the run", f"{samples:,} in {steps:,} steps{f' behind {run.step:,}' if run.step else ''}"
-    yield "training data", _data(run, samples)
+    yield "training data", _describe_training_data(run, samples)
     for line in file_lines(run.data["train"]):
         yield "", line
-    if (mixed := describe_mixture(run)) is not None:
-        yield "mixture", mixed.removeprefix("data.train: ")
+    mixture = describe_mixture(run)
+    if mixture is not None:
+        yield "mixture", mixture.removeprefix("data.train: ")
     for number, line in enumerate(rate_lines(run)):
         yield ("" if number else "learning rate"), line
     every = config.validate_every
@@ -56,7 +57,7 @@ def _run(run: RunPlan) -> Iterator[tuple[str, str]]:
         if run.validation.ends:
             batches = f"all {run.validation.samples:,} samples"
         share = config.data.validation_share
-        origin = f"{share:.3g} of the training data" if share else _files(run.validation_files)
+        origin = f"{share:.3g} of the training data" if share else _describe_files(run.validation_files)
         yield "validation", f"{origin}; every {every:,} steps, {batches}"
         for line in () if share else file_lines(run.data["validate"]):
             yield "", line
@@ -66,35 +67,37 @@ def _run(run: RunPlan) -> Iterator[tuple[str, str]]:
         yield "", warning
 
 
-def _data(run: RunPlan, samples: int) -> str:
+def _describe_training_data(run: RunPlan, samples: int) -> str:
     """Describes the training data: files, samples, and how many epochs the run makes of them. `samples`: of the run."""
-    there = estimate_samples(run.data["train"])
-    if not there:
-        return _files(run.train_files)
-    return f"{_files(run.train_files)}; about {there:,} samples after the filters: {samples / there:.2g} epochs"
+    files = _describe_files(run.train_files)
+    samples_per_epoch = estimate_samples(run.data["train"])
+    if not samples_per_epoch:
+        return files
+    epochs = samples / samples_per_epoch
+    return f"{files}; about {samples_per_epoch:,} samples after the filters: {epochs:.2g} epochs"
 
 
-def _files(files: Sequence[DataFile]) -> str:
+def _describe_files(files: Sequence[DataFile]) -> str:
     size = format_mib(sum(file.size for file in files))
-    return f"{_count(len(files), 'file')}, {size}" if files else "no files"
+    return f"{_format_count(len(files), 'file')}, {size}" if files else "no files"
 
 
-def _count(number: int, what: str) -> str:
+def _format_count(number: int, what: str) -> str:
     return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
-def _model(run: RunPlan) -> Iterator[tuple[str, str]]:
+def _model_lines(run: RunPlan) -> Iterator[tuple[str, str]]:
     """Yields names and values of the lines about the model's parameters."""
     plans = run.planned.plans
     plan, members = plans[0], f"{len(plans)} members of " if len(plans) > 1 else ""
     trained = sum(prod(tensor.shape) for tensor in plan.parameters)
     carried = sum(prod(tensor.shape) for tensor in plan.buffers)
     others = f", and {carried:,} numbers that are not trained" if carried else ""
-    tensors, buckets = _count(len(plan.parameters), "tensor"), _count(len(plan.buckets), "bucket")
+    tensors, buckets = _format_count(len(plan.parameters), "tensor"), _format_count(len(plan.buckets), "bucket")
     yield "parameters", f"{members}{trained:,} in {tensors}, gradients in {buckets}{others}"
 
 
-def _machines(run: RunPlan, machines: int) -> Iterator[tuple[str, str]]:
+def _traffic_lines(run: RunPlan, machines: int) -> Iterator[tuple[str, str]]:
     """Yields names and values of the lines about several machines, if there are several: shares of a step, traffic."""
     if machines == 1:
         return
@@ -107,7 +110,7 @@ def _machines(run: RunPlan, machines: int) -> Iterator[tuple[str, str]]:
     yield "", "another machine pays if it saves more than that: --measure says what a step takes on this one"
 
 
-def _machine(run: RunPlan, disk: DiskPlan) -> Iterator[tuple[str, str]]:
+def _machine_lines(run: RunPlan, disk: DiskPlan) -> Iterator[tuple[str, str]]:
     """Yields names and values of the lines about this machine: devices, threads, disk."""
     yield "workers on", "; ".join(run.planned.device_names)
     for line in run.planned.about_devices:

@@ -43,22 +43,22 @@ def warn_of_repeated_validation(run: RunPlan) -> str | None:
     train, batch = run.config.train, run.config.data.batch_size
     if not run.config.validate_every or not run.validation_files or train.validation_batches == "all":
         return None
-    there = estimate_samples(run.data["validate"])
-    if not there or there >= train.validation_batches * batch:
+    samples = estimate_samples(run.data["validate"])
+    if not samples or samples >= train.validation_batches * batch:
         return None
     return (
-        f"train.validation_batches: {train.validation_batches:,} batches of {batch:,}, and there are about {there:,} "
-        f"samples: some count more than once in a validation; {max(1, there // batch):,} would not"
+        f"train.validation_batches: {train.validation_batches:,} batches of {batch:,}, and there are about "
+        f"{samples:,} samples: some count more than once in a validation; {max(1, samples // batch):,} would not"
     )
 
 
 Streams = Mapping[Purpose, Data]  # streams of a run
 
-_MOST = 8  # lines on a page, and groups of files in one line
+_MAX_LINES = 8  # of files on a page
 
 
 @dataclass(frozen=True)
-class _Kind:
+class _FileFormat:
     """Holds format and scores of a data file."""
 
     format: str  # name of the format; empty: not known
@@ -74,12 +74,13 @@ class _Kind:
 
 
 def file_lines(data: Data) -> Iterator[str]:
-    """Yields a line for each file: path, format, size. Of many files only the first _MOST have one."""
-    for file in data.files[:_MOST]:
-        kind = _kind(data, file)
-        yield ", ".join(filter(None, (str(file.path), str(kind or ""), format_mib(file.size))))
-    if len(data.files) > _MOST:
-        yield f"... and {len(data.files) - _MOST:,} more"
+    """Yields a line for each file: path, format, size. Of many files only the first _MAX_LINES have one."""
+    for file in data.files[:_MAX_LINES]:
+        format_and_scores = _read_format(data, file)
+        parts = (str(file.path), str(format_and_scores or ""), format_mib(file.size))
+        yield ", ".join(filter(None, parts))
+    if len(data.files) > _MAX_LINES:
+        yield f"... and {len(data.files) - _MAX_LINES:,} more"
 
 
 def data_facts(streams: Streams) -> Sequence[DataFact]:
@@ -103,9 +104,9 @@ def unit_warning(task: str, streams: Streams) -> str | None:
     if unit is None:
         return _mixed_units(streams)
     others: dict[str, DataFile] = {}  # the first file of each other unit
-    for file, kind in _kinds(streams):
-        if kind is not None and kind.unit and kind.unit != unit and kind.scale == 1.0:
-            others.setdefault(kind.unit, file)
+    for file, file_format in _list_formats(streams):
+        if file_format is not None and file_format.unit and file_format.unit != unit and file_format.scale == 1.0:
+            others.setdefault(file_format.unit, file)
     if not others:
         return None
     named = " and ".join(f"{other} ({file.path.name})" for other, file in others.items())
@@ -120,12 +121,12 @@ def unit_warning(task: str, streams: Streams) -> str | None:
 def _mixed_units(streams: Streams) -> str | None:
     """Returns a warning if files whose scores have different units are read with the same score_scale. Else None."""
     units: dict[float, dict[str, DataFile]] = {}  # the first file of each unit, by scale
-    for file, kind in _kinds(streams):
-        if kind is not None and kind.unit:
-            units.setdefault(kind.scale, {}).setdefault(kind.unit, file)
-    for by_unit in units.values():
-        if len(by_unit) > 1:
-            mixed = " and ".join(f"{unit} ({file.path.name})" for unit, file in by_unit.items())
+    for file, file_format in _list_formats(streams):
+        if file_format is not None and file_format.unit:
+            units.setdefault(file_format.scale, {}).setdefault(file_format.unit, file)
+    for files_by_unit in units.values():
+        if len(files_by_unit) > 1:
+            mixed = " and ".join(f"{unit} ({file.path.name})" for unit, file in files_by_unit.items())
             return (
                 f"warning: scores of different units are mixed: {mixed}; the same number means another chance to win. "
                 'score_scale brings an entry to the unit of the others: {files = "...", score_scale = ...}'
@@ -133,16 +134,16 @@ def _mixed_units(streams: Streams) -> str | None:
     return None
 
 
-def _kinds(streams: Streams) -> Iterator[tuple[DataFile, _Kind | None]]:
+def _list_formats(streams: Streams) -> Iterator[tuple[DataFile, _FileFormat | None]]:
     """Yields every file of the streams with its format and scores."""
     for data in streams.values():
         for file in data.files:
-            yield file, _kind(data, file)
+            yield file, _read_format(data, file)
 
 
-def _kind(data: Data, file: DataFile) -> _Kind | None:
+def _read_format(data: Data, file: DataFile) -> _FileFormat | None:
     """Returns format and scores of a file. None if it can't be opened, since the run reports the reason."""
     try:
-        return _Kind(data.format_name(file), data.score_unit(file), file.score_scale)
+        return _FileFormat(data.format_name(file), data.score_unit(file), file.score_scale)
     except Exception:  # formats and sources are a user's code, too
         return None

@@ -19,7 +19,7 @@ def gpu_lines(run: RunPlan) -> Iterator[tuple[str, str]]:
     if not cards and not run.planned.missing:
         return
     for card in cards:
-        yield card.device, _identity(card)
+        yield card.device, _describe_card(card)
         if card.problem:
             yield "", card.problem
         if card.kernels is not None:
@@ -54,7 +54,7 @@ def describe_exchange(exchange: Exchange) -> str:
     return f"device: sums, optimizer and weights lie on {exchange.place_name}{proof}"
 
 
-def _identity(card: Card) -> str:
+def _describe_card(card: Card) -> str:
     """Describes a GPU in a line: name, memory, capability, the GPUs whose memory it can use."""
     capability = f", compute capability {card.capability}" if card.capability else ""
     peers = f"; may use the memory of {', '.join(card.peers)}" if card.peers else ""

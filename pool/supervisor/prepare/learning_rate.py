@@ -15,26 +15,30 @@ def rate_lines(run: RunPlan) -> Iterator[str]:
     """Yields a line for each learning rate among the members (networks of the run), and a warning if it falls to almost
     nothing."""
     config, steps = run.config, run.config.train.steps
-    members: dict[LearningRates | None, list[int]] = {}
-    for m, rates in enumerate(run.planned.rates):
-        members.setdefault(rates, []).append(m)
-    for rates, numbers in list(members.items())[:_MOST]:
-        who = f"{format_members(numbers)}: " if len(members) > 1 else ""
-        yield who + _said(rates, run.step, plateau=config.members[numbers[0]].schedule.plateau.patience is not None)
+    members: dict[LearningRates | None, list[int]] = {}  # members with equal rates
+    for member, rates in enumerate(run.planned.rates):
+        members.setdefault(rates, []).append(member)
+    for rates, indices in list(members.items())[:_MOST]:
+        prefix = f"{format_members(indices)}: " if len(members) > 1 else ""
+        has_plateau = config.members[indices[0]].schedule.plateau.patience is not None
+        yield prefix + _describe_rates(rates, run.step, has_plateau=has_plateau)
         if rates is not None and rates.low_from is not None:
             yield (
-                f"{who}the learning rate falls below a millionth of its highest at step {rates.low_from + 1:,} of "
+                f"{prefix}the learning rate falls below a millionth of its highest at step {rates.low_from + 1:,} of "
                 f"{steps:,}: the steps from there on change nothing; a schedule in shares of train.steps "
                 '(schedule.every = "1%") follows the length of the run'
             )
-    if (more := len(members) - _MOST) > 0:
-        yield f"{more} more of other members"
+    num_omitted = len(members) - _MOST
+    if num_omitted > 0:
+        yield f"{num_omitted} more of other members"
 
 
-def _said(rates: LearningRates | None, step: int, *, plateau: bool) -> str:
-    """Describes learning rates in words. `step`: with which the run begins; `plateau`: validations may lower the
-    rate."""
-    lower = "; validations may lower it (schedule.plateau)" if plateau else ""
+def _describe_rates(rates: LearningRates | None, step: int, *, has_plateau: bool) -> str:
+    """Describes learning rates at the start, in the middle and at the end.
+
+    `step`: with which the run begins; `has_plateau`: validations may lower the rate.
+    """
+    lower = "; validations may lower it (schedule.plateau)" if has_plateau else ""
     if rates is None:
         return f"not computed, for the schedule has too many steps{lower}"
     if rates.first == rates.middle == rates.last:

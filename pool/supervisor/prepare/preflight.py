@@ -64,16 +64,20 @@ def check_validation(config: Config) -> None:
             f"train.validate_every: {config.train.validate_every}, but data.validation names no file; name one, or "
             "leave train.validate_every out"
         )
-    patience = next((p for m in config.members if (p := m.schedule.plateau.patience) is not None), None)
-    for key, value, own in (
-        ("train.early_stopping", config.train.early_stopping, "train.early_stopping"),
-        ("schedule.plateau.patience", patience, "[schedule.plateau]"),
-    ):
-        if value is not None and config.validate_every == 0:
-            raise ConfigError(
-                f"{key}: {value}, but there are no validations; name files in data.validation or set "
-                f"train.validate_every, or leave {own} out"
-            )
+    if config.validate_every > 0:
+        return
+    _check_unused("train.early_stopping", config.train.early_stopping, "train.early_stopping")
+    for member in config.members:
+        _check_unused("schedule.plateau.patience", member.schedule.plateau.patience, "[schedule.plateau]")
+
+
+def _check_unused(key: str, value: float | None, setting: str) -> None:
+    """Raises ConfigError if a value is set that needs validations, in a run without. `setting`: what to leave out."""
+    if value is not None:
+        raise ConfigError(
+            f"{key}: {value}, but there are no validations; name files in data.validation or set "
+            f"train.validate_every, or leave {setting} out"
+        )
 
 
 def check_start_weights(config: Config, checkpoint: Path | None) -> None:
@@ -91,12 +95,12 @@ def check_start_weights(config: Config, checkpoint: Path | None) -> None:
 
 def check_trace(config: Config) -> None:
     """Checks that the trace file can be written when the run ends. Raises ConfigError."""
-    to = config.trace_file
-    if to is None:
+    path = config.trace_file
+    if path is None:
         return
-    no_file = to.exists() and not to.is_file()
-    if no_file or not to.parent.is_dir() or not os.access(to.parent, os.W_OK):
-        raise ConfigError(f"run.trace: {to} can't be written: it must be a file in a folder that is there")
+    is_no_file = path.exists() and not path.is_file()
+    if is_no_file or not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
+        raise ConfigError(f"run.trace: {path} can't be written: it must be a file in a folder that is there")
 
 
 def check_folder(run_dir: Path) -> None:

@@ -46,7 +46,7 @@ class Children:
         self._poller = poller
         self._living: dict[tuple[str, int], Child] = {}
         self._forkserver: ForkServer | None = None
-        self._take_in(forkserver)
+        self._register(forkserver)
 
     def __iter__(self) -> Iterator[Child]:
         return iter(list(self._living.values()))
@@ -57,7 +57,7 @@ class Children:
 
     def start_forkserver(self, peer: Peer, config: Config) -> None:
         """Starts a new fork server. Raises OSError."""
-        self._take_in(ForkServer(peer, config, self._log(peer)))
+        self._register(ForkServer(peer, config, self._log(peer)))
 
     def request_process(self, peer: Peer) -> None:
         """Asks the fork server to fork the process of `peer`. Raises OSError."""
@@ -75,7 +75,7 @@ class Children:
             return None
         child = self._forkserver.receive_child()
         if child is not None and child is not self._forkserver:
-            self._take_in(child)
+            self._register(child)
         return child
 
     def send_start(self, start: RunStart) -> None:
@@ -118,16 +118,18 @@ class Children:
 
         `others`: pids that other code waits for.
         """
-        known = {child.pid for child in self} | others
         if self._forkserver is not None and not self._forkserver.can_fork:
             return  # the fork server may be reporting such a process just now
-        while (pid := _any_dead()) is not None and pid not in known:
+        expected_pids = {child.pid for child in self} | others
+        pid = _find_dead_child()
+        while pid is not None and pid not in expected_pids:
             os.waitpid(pid, 0)
+            pid = _find_dead_child()
 
     def _log(self, peer: Peer) -> Path:
         return self._logs / peer.log_name
 
-    def _take_in(self, child: Child) -> None:
+    def _register(self, child: Child) -> None:
         self._living[child.peer.role_index] = child
         self._poller.register(child.pidfd, zmq.POLLIN)
         if isinstance(child, ForkServer):
@@ -158,7 +160,7 @@ class _HeldBatches:
         return held
 
 
-def _any_dead() -> int | None:
+def _find_dead_child() -> int | None:
     """Returns the pid of a dead child that has not been reaped, or None."""
     try:
         info = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)

@@ -53,12 +53,12 @@ class ForkServer(Child):
         finally:
             os.close(output)
         self.ready = False
-        self._asked: ProcessRequest | None = None
+        self._request: ProcessRequest | None = None
 
     @property
     def can_fork(self) -> bool:
         """Tells whether the fork server is ready and has no request to answer."""
-        return self.ready and self._asked is None
+        return self.ready and self._request is None
 
     def request_process(self, peer: Peer, log: Path) -> None:
         """Asks for the process of `peer`. Does nothing if the fork server is dead."""
@@ -66,7 +66,7 @@ class ForkServer(Child):
         channel, theirs = lifeline.create_pair()
         with theirs:
             lifeline.send_request(self.channel, theirs)
-        self._asked = ProcessRequest(peer, channel, log)
+        self._request = ProcessRequest(peer, channel, log)
 
     def receive_child(self) -> Child | None:
         """Reads the fork server's answer once the channel is readable.
@@ -80,19 +80,19 @@ class ForkServer(Child):
         if not self.ready:
             self.ready = True
             return self
-        assert self._asked is not None
-        asked, self._asked = self._asked, None
+        assert self._request is not None
+        request, self._request = self._request, None
         try:
             if number < 0:
                 raise OSError(-number, os.strerror(-number), "fork")
-            return Child(asked.peer, number, asked.channel, asked.log)
+            return Child(request.peer, number, request.channel, request.log)
         except OSError:
-            asked.channel.close()
+            request.channel.close()
             raise
 
     def reap(self) -> str:
-        if self._asked is not None:
-            self._asked.channel.close()  # if the process was forked after all, it dies when this closes
+        if self._request is not None:
+            self._request.channel.close()  # if the process was forked after all, it dies when this closes
         return super().reap()
 
     def _kill_group(self) -> None:

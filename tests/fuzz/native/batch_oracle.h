@@ -43,7 +43,7 @@ inline std::map<std::string, batch::Region> region_table(std::uint64_t batch_siz
     const std::uint64_t bags = 2 * batch_size;
     const std::uint64_t active = bags * set.max_active;
     const std::uint64_t touched = std::min<std::uint64_t>(active, set.num_inputs);
-    const std::uint64_t number = set.wide() ? 4 : 2;
+    const std::uint64_t number = set.has_32bit_indices() ? 4 : 2;
     const std::uint64_t bag = bags > 1U << 16 ? 4 : 2;
     std::map<std::string, batch::Region> table;
     slot_bytes = 0;
@@ -80,7 +80,7 @@ void check_rows_and_columns(std::byte* slot, const chess::Layout& layout, const 
     for (std::uint32_t bag = 0; bag < layout.num_bags(); ++bag) {
         const std::uint32_t count = pieces[bag % layout.batch_size];
         const std::uint32_t size = offsets[bag + 1] - offsets[bag];
-        const auto pieces_alone = static_cast<std::uint32_t>(count * set.parts.size());
+        const auto pieces_alone = static_cast<std::uint32_t>(count * set.piece_inputs.size());
         FUZZ_REQUIRE(set.has_relations() ? size >= pieces_alone && size <= set.max_active : size == pieces_alone);
         for (std::uint32_t i = offsets[bag]; i < offsets[bag + 1]; ++i) {
             FUZZ_REQUIRE(numbers[i] < set.num_inputs);
@@ -120,7 +120,7 @@ inline void check_batch_of_level(const std::vector<chess::Record>& records, cons
             FUZZ_REQUIRE(layout.output_buckets.of(pieces[i]) == bucket);
         }
     }
-    if (set.wide()) {
+    if (set.has_32bit_indices()) {
         check_rows_and_columns<std::uint32_t, std::uint16_t>(slot.get(), layout, set);
     } else {
         check_rows_and_columns<std::uint16_t, std::uint16_t>(slot.get(), layout, set);

@@ -68,7 +68,8 @@ void check_together(const Bytes& payload, const std::vector<chess::Record>& expe
 void check_payload(const Bytes& payload) {
     binpack::ChunkState state;
     const auto entries = fuzz::read_entries(payload, state);
-    if (state.fault != binpack::Fault::kNone) FUZZ_REQUIRE(state.stem + binpack::kSmallestChain <= payload.size());
+    if (state.fault != binpack::Fault::kNone)
+        FUZZ_REQUIRE(state.chain_begin + binpack::kSmallestChain <= payload.size());
     FUZZ_REQUIRE(entries.size() <= 8 * payload.size() / 5 + 1);  // an entry takes 5 bits at least: memory is bounded
     std::vector<chess::Record> expected;
     for (const auto& read : entries) expected.push_back(chess::make_record(read.entry));
@@ -86,7 +87,7 @@ void check_payload(const Bytes& payload) {
         }
         const auto damage = walk->damage();
         FUZZ_REQUIRE(damage.has_value() == (state.fault != binpack::Fault::kNone));
-        if (damage) FUZZ_REQUIRE(damage->offset == state.stem && damage->unit == state.entry_index);
+        if (damage) FUZZ_REQUIRE(damage->offset == state.chain_begin && damage->unit == state.entry_index);
         FUZZ_REQUIRE(same_records(records, expected));
         check_together(payload, expected);
     }

@@ -49,7 +49,7 @@ inline std::vector<std::size_t> chain_begins(const Bytes& payload) {
     binpack::ChunkState state;
     state.payload = payload;
     while (binpack::next_entry(state)) {
-        if (state.entry_index == 0) begins.push_back(state.stem);
+        if (state.entry_index == 0) begins.push_back(state.chain_begin);
     }
     return begins;
 }

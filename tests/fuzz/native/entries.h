@@ -35,7 +35,7 @@ inline std::vector<ReadEntry> read_entries(std::span<const std::uint8_t> payload
     std::vector<ReadEntry> entries;
     state = {};
     state.payload = payload;
-    while (binpack::next_entry(state)) entries.push_back({state.entry, state.stem, state.entry_index == 0});
+    while (binpack::next_entry(state)) entries.push_back({state.entry, state.chain_begin, state.entry_index == 0});
     return entries;
 }
 

@@ -75,7 +75,7 @@ def state(step: int, validations: Validations = NONE) -> Checkpoint:
 def test_the_first_of_the_lowest_is_the_best(losses: Sequence[tuple[int, float]], best: int | None) -> None:
     known = NONE
     for step, loss in losses:
-        known = known.after([Validation(step, loss)])
+        known = known.with_results([Validation(step, loss)])
     assert known.newest is not None
     assert known.newest.step == losses[-1][0]
     assert (known.best and known.best.step) == best
@@ -85,7 +85,7 @@ def test_a_number_that_is_not_finite_hides_no_other_members() -> None:
     """Also one that would be better if it were a number."""
     for goal, infinite in ((Goal(), -math.inf), (Goal("auc", "max"), math.inf)):
         found = [Validation(4, value, {"auc": value}) for value in (infinite, math.nan, 0.25, 0.5)]
-        known = NONE.after(found, goal)
+        known = NONE.with_results(found, goal)
         assert known.best == (found[2] if goal.best == "min" else found[3])
 
 
@@ -114,29 +114,29 @@ def validation(step: int, loss: float, auc: float = 0.5) -> Validation:
 def test_a_loss_far_beyond_that_of_the_start_has_diverged(losses: Sequence[float], diverged_at: int | None) -> None:
     known = NONE
     for step, loss in enumerate(losses):
-        known = known.after([Validation(step, loss)])
+        known = known.with_results([Validation(step, loss)])
     assert known.diverged_at == diverged_at
 
 
 def test_what_has_diverged_is_never_the_best_whatever_its_metric_is() -> None:
-    known = NONE.after([validation(0, 0.7), validation(0, 0.7)], AUC)
-    known = known.after([validation(5, 0.6, 0.7), validation(5, 9.0, 0.8)], AUC)
+    known = NONE.with_results([validation(0, 0.7), validation(0, 0.7)], AUC)
+    known = known.with_results([validation(5, 0.6, 0.7), validation(5, 9.0, 0.8)], AUC)
     assert known.best == validation(5, 0.6, 0.7)
     assert known.diverged_at is None
     assert [member.diverged_at for member in known.members] == [None, 5]
-    alone = NONE.after([validation(0, 0.7)], AUC).after([validation(5, 9.0, 0.8)], AUC)
+    alone = NONE.with_results([validation(0, 0.7)], AUC).with_results([validation(5, 9.0, 0.8)], AUC)
     assert (alone.best, alone.record, alone.since) == (None, None, 1)
 
 
 def test_a_best_of_a_member_that_diverges_later_gives_way_to_that_of_the_others() -> None:
-    known = NONE.after([validation(0, 0.7), validation(0, 0.7)], AUC)
-    known = known.after([validation(5, 0.6, 0.7), validation(5, 0.6, 0.9)], AUC)
+    known = NONE.with_results([validation(0, 0.7), validation(0, 0.7)], AUC)
+    known = known.with_results([validation(5, 0.6, 0.7), validation(5, 0.6, 0.9)], AUC)
     assert known.best == validation(5, 0.6, 0.9)
-    known = known.after([validation(10, 0.6, 0.75), validation(10, math.inf, 0.9)], AUC)
+    known = known.with_results([validation(10, 0.6, 0.75), validation(10, math.inf, 0.9)], AUC)
     assert known.best == known.record == validation(10, 0.6, 0.75)
     assert known.without_diverged(validation(5, 0.6, 0.9)) is None
-    alone = NONE.after([validation(0, 0.7)], AUC).after([validation(5, 0.6, 0.9)], AUC)
-    assert alone.after([validation(10, 99.0, 0.9)], AUC).best == validation(5, 0.6, 0.9), "a run of one network"
+    alone = NONE.with_results([validation(0, 0.7)], AUC).with_results([validation(5, 0.6, 0.9)], AUC)
+    assert alone.with_results([validation(10, 99.0, 0.9)], AUC).best == validation(5, 0.6, 0.9), "a run of one network"
 
 
 class SlowWriter:
@@ -205,7 +205,7 @@ class Run:
             self.validate(loss)
 
     def validate(self, loss: float) -> None:
-        known = self.checkpoints.validations.after([Validation(self.step, loss)])
+        known = self.checkpoints.validations.with_results([Validation(self.step, loss)])
         self.checkpoints.on_validation(known)
 
     def written(self, problem: str | None = None) -> None:

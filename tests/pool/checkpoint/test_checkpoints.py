@@ -312,20 +312,20 @@ def test_a_checkpoint_is_due_every_so_many_steps_and_after_a_failure_when_the_pa
     schedule = Schedule(every=10, saved=-1)
     due = []
     for step in range(1, 31):
-        if schedule.committed(step, 0.0):
-            schedule.begun(0.0)
+        if schedule.is_due(step, 0.0):
+            schedule.record_start(0.0)
             due.append(step)
     assert due == [10, 20, 30]
-    assert schedule.ended(30, 100.0, well=False) == FIRST_PAUSE
-    assert not schedule.committed(31, 100.0 + FIRST_PAUSE - 1)
-    assert schedule.committed(32, 100.0 + FIRST_PAUSE)
-    schedule.begun(100.0 + FIRST_PAUSE)
-    assert schedule.ended(32, 200.0, well=False) == 2 * FIRST_PAUSE
-    assert [schedule.ended(33, 0.0, well=False) for _ in range(10)][-1] == LONGEST_PAUSE
+    assert schedule.record_end(30, 100.0, well=False) == FIRST_PAUSE
+    assert not schedule.is_due(31, 100.0 + FIRST_PAUSE - 1)
+    assert schedule.is_due(32, 100.0 + FIRST_PAUSE)
+    schedule.record_start(100.0 + FIRST_PAUSE)
+    assert schedule.record_end(32, 200.0, well=False) == 2 * FIRST_PAUSE
+    assert [schedule.record_end(33, 0.0, well=False) for _ in range(10)][-1] == LONGEST_PAUSE
     assert schedule.saved == -1
-    assert schedule.ended(40, 0.0, well=True) == 0.0
+    assert schedule.record_end(40, 0.0, well=True) == 0.0
     assert schedule.saved == 40
-    assert schedule.ended(50, 0.0, well=False) == FIRST_PAUSE
+    assert schedule.record_end(50, 0.0, well=False) == FIRST_PAUSE
 
 
 def snapshots_of(every: int | None, copy_seconds: float, step_seconds: float, last: int) -> list[int]:
@@ -333,9 +333,9 @@ def snapshots_of(every: int | None, copy_seconds: float, step_seconds: float, la
     spacing, now, found = SnapshotSpacing(every), 0.0, []
     for step in range(1, last + 1):
         now += step_seconds
-        if spacing.due(step, now):
+        if spacing.is_due(step, now):
             found.append(step)
-            spacing.taken(now, now + copy_seconds)
+            spacing.record_snapshot(now, now + copy_seconds)
             now += copy_seconds
     return found
 
@@ -377,7 +377,7 @@ def test_snapshots_are_taken_by_time_unless_their_steps_are_set(
 
 
 def test_without_an_interval_there_are_no_snapshots() -> None:
-    assert not any(SnapshotSpacing(0).due(step, 1e9) for step in range(20))
+    assert not any(SnapshotSpacing(0).is_due(step, 1e9) for step in range(20))
 
 
 @pytest.mark.parametrize(
@@ -388,18 +388,18 @@ def test_a_checkpoint_is_due_when_the_one_before_is_so_old(every: int, seconds: 
     """Steps of 9 s. Time counts from the newest checkpoint, whatever it was for."""
     schedule, found = Schedule(every, -1, seconds=seconds, now=1000.0), []
     for step in range(1, 21):
-        if schedule.committed(step, now := 1000.0 + 9.0 * step):
+        if schedule.is_due(step, now := 1000.0 + 9.0 * step):
             found.append(step)
-            schedule.begun(now)
+            schedule.record_start(now)
     assert found == due
 
 
 def test_the_last_checkpoint_is_tried_again_for_an_hour() -> None:
     attempts, now, tried = FinalAttempts(), 5.0, [5.0]
-    assert attempts.due(now)
-    while attempts.failed(now):
-        assert not attempts.due(now)
-        now = next(now + second for second in range(1, 100) if attempts.due(now + second))
+    assert attempts.is_due(now)
+    while attempts.record_failure(now):
+        assert not attempts.is_due(now)
+        now = next(now + second for second in range(1, 100) if attempts.is_due(now + second))
         tried.append(now)
     assert tried[1] - tried[0] == FINAL_PAUSE
     assert max(after - before for before, after in itertools.pairwise(tried)) == LONGEST_FINAL_PAUSE
@@ -407,4 +407,4 @@ def test_the_last_checkpoint_is_tried_again_for_an_hour() -> None:
 
 
 def test_without_an_interval_only_the_last_checkpoint_is_written() -> None:
-    assert not any(Schedule(every=0, saved=-1).committed(step, 0.0) for step in range(1, 100))
+    assert not any(Schedule(every=0, saved=-1).is_due(step, 0.0) for step in range(1, 100))

@@ -151,7 +151,7 @@ class Run:
         newest = Validation(self.step, lowest - 1 if event == "better" else lowest + 1)
         if self.best is None or event == "better":
             self.best = newest
-        self.checkpoints.on_validation(self.checkpoints.validations.after([newest]))
+        self.checkpoints.on_validation(self.checkpoints.validations.with_results([newest]))
 
     def write(self, problem: str | None = None) -> None:
         """Ends the write that is under way; its memory must be as it was when that began."""

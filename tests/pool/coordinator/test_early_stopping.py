@@ -18,7 +18,7 @@ def after(values: Sequence[float], goal: Goal) -> Validations:
     known = NONE
     for number, value in enumerate(values):
         loss, auc = (value, -value) if goal.metric == "loss" else (-value, value)
-        known = known.after([Validation(5 * number, loss, {"auc": auc})], goal)
+        known = known.with_results([Validation(5 * number, loss, {"auc": auc})], goal)
     return known
 
 
@@ -68,7 +68,7 @@ def test_the_user_is_told_why() -> None:
 def test_members_that_stop_together_are_told_in_a_line() -> None:
     known = NONE
     for step, aucs in enumerate([(9.0,) * 4, (1.0, 1.0, 2.0, 5.0), (0.5, 0.5, 0.0, 6.0)]):
-        known = known.after([Validation(5 * step, -auc, {"auc": auc}) for auc in aucs], AUC)
+        known = known.with_results([Validation(5 * step, -auc, {"auc": auc}) for auc in aucs], AUC)
     stopping = EarlyStopping(1, AUC, 100)
     assert (stops := stopping.find_stopping(known, 10, range(4))) == {0, 1, 2}
     better = "1 validation without a better auc than the"
@@ -84,7 +84,7 @@ def test_members_that_stop_together_are_told_in_a_line() -> None:
 def test_a_checkpoint_that_is_gone_does_not_change_what_is_an_improvement() -> None:
     known = after([9.0, 3.0, 1.0], AUC)
     without = Validations(known.newest, None, known.record, known.since)
-    found = without.after([Validation(15, 0.0, {"auc": 2.0})], AUC)
+    found = without.with_results([Validation(15, 0.0, {"auc": 2.0})], AUC)
     assert (found.since, found.best and found.best.step) == (2, 15)
 
 

@@ -248,7 +248,7 @@ def test_members_stop_early_one_by_one_and_the_run_ends_with_the_last() -> None:
 def test_a_member_that_had_stopped_with_the_version_that_a_run_goes_on_from_is_frozen_again() -> None:
     known = NONE
     for version, losses in enumerate([(3.0, 3.0), (3.0, 3.0), (2.0, 4.0)]):
-        known = known.after([Validation(version, loss) for loss in losses])
+        known = known.with_results([Validation(version, loss) for loss in losses])
     run = Run("stop", validate_every=1, early_stopping=1, known=known)
     assert run.begun == [Freeze(2, 1)]
     run.finish()

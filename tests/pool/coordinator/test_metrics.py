@@ -29,7 +29,7 @@ from pool.coordinator.scheduler.actions import Commit
 from pool.protocol.codec import Envelope, decode, encode
 from pool.protocol.identity import COORDINATOR, SUPERVISOR, Peer
 from pool.protocol.messages import MetricValue
-from pool.run_folder.lines import MOST_KEPT, LineFile
+from pool.run_folder.lines import MAX_PENDING_NBYTES, LineFile
 from pool.run_folder.records import METRICS
 from pool.telemetry.event_file import EventFile
 from tests.support.runs import TOY, run
@@ -102,13 +102,13 @@ def test_what_a_full_disk_can_not_hold_is_bounded(tmp_path: Path, monkeypatch: p
     file = LineFile(tmp_path / "lines")
     write = os.write
     monkeypatch.setattr(os, "write", lambda *_: fail())
-    for _ in range(MOST_KEPT // 1_000_000 + 5):
+    for _ in range(MAX_PENDING_NBYTES // 1_000_000 + 5):
         file.add("x" * 1_000_000)
     assert file.error is not None
     monkeypatch.setattr(os, "write", write)
     file.add("y")
     file.close()
-    assert MOST_KEPT <= (tmp_path / "lines").stat().st_size < MOST_KEPT + 2_000_000
+    assert MAX_PENDING_NBYTES <= (tmp_path / "lines").stat().st_size < MAX_PENDING_NBYTES + 2_000_000
 
 
 def test_a_half_line_on_a_full_disk_is_ended_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,12 +119,12 @@ def test_a_half_line_on_a_full_disk_is_ended_once(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(os, "write", lambda *_: fail())
     file.add("a")
     for _ in range(4):
-        file.write_waiting()
-    assert file.waiting == 1
+        file.write_pending()
+    assert file.num_pending == 1
     monkeypatch.setattr(os, "write", write)
-    file.write_waiting()
+    file.write_pending()
     file.close()
-    assert (file.waiting, path.read_bytes()) == (0, b'{"step": 1}\n{"st\na\n')
+    assert (file.num_pending, path.read_bytes()) == (0, b'{"step": 1}\n{"st\na\n')
 
 
 def fail() -> int:

@@ -30,7 +30,7 @@ def reductions(rule: ReduceOnPlateau, values: list[float]) -> list[int]:
     """Which of the validations reduce the rate."""
     known, found = Plateau(), []
     for number, value in enumerate(values):
-        known, due = rule.after(known, Validation(number, value, {"auc": -value}))
+        known, due = rule.update(known, Validation(number, value, {"auc": -value}))
         found += [number] * due
     return found
 
@@ -78,21 +78,21 @@ def test_as_torchs_own_class(values: list[float], patience: int, cooldown: int, 
     )
     known, rate = Plateau(), 1.0
     for number, value in enumerate(values):
-        known, due = rule.after(known, Validation(number, value))
-        rate = rule.reduced(rate) if due else rate
+        known, due = rule.update(known, Validation(number, value))
+        rate = rule.reduce(rate) if due else rate
         scheduler.step(value)
         assert rate == optimizer.param_groups[0]["lr"]
 
 
 def test_another_metric_forgets_what_was_known() -> None:
-    known, _ = RULE.after(Plateau(), Validation(0, 1.0))
+    known, _ = RULE.update(Plateau(), Validation(0, 1.0))
     other = replace(RULE, goal=Goal("auc", "max"))
-    assert other.after(known, Validation(1, 1.0, {"auc": 0.1}))[0] == Plateau("auc", 0.1, 0, 0)
+    assert other.update(known, Validation(1, 1.0, {"auc": 0.1}))[0] == Plateau("auc", 0.1, 0, 0)
 
 
 @pytest.mark.parametrize(("rate", "expected"), [(1.0, 0.5), (0.3, 0.2), (0.2, 0.2), (0.05, 0.05), (0.0, 0.0)])
 def test_no_rate_is_reduced_below_the_lowest(rate: float, expected: float) -> None:
-    assert replace(RULE, min_lr=0.2).reduced(rate) == expected
+    assert replace(RULE, min_lr=0.2).reduce(rate) == expected
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_every_schedule_goes_on_in_proportion_also_from_a_saved_state(make: Any)
     whole = rates(make(), 0, 14)
     optimizers = make()
     assert rates(optimizers, 0, 5) == whole[:5]
-    optimizers.set_rates(RULE.reduced)
+    optimizers.set_rates(RULE.reduce)
     tensors, plain = optimizers.state()
     successor = make()
     successor.load_state(tensors, json.loads(json.dumps(plain)))
@@ -117,7 +117,7 @@ def test_parameter_groups_keep_their_proportion() -> None:
     optimizers = scheduled("StepLR", {"step_size": 100})
     optimizers.of(0).add_param_group({"params": [nn.Parameter(torch.zeros(1))], "lr": 0.25, "initial_lr": 0.25})
     optimizers.schedulers[0].base_lrs.append(0.25)
-    optimizers.set_rates(RULE.reduced)
+    optimizers.set_rates(RULE.reduce)
     assert [group["lr"] for group in optimizers.of(0).param_groups] == [0.5, 0.125]
 
 

@@ -32,7 +32,7 @@ class Proofs:
 
     def __init__(self) -> None:
         self.asked: list[tuple[list[str], str, float]] = []
-        self.answer = CheckResult(proven=True, why=WHY)
+        self.answer = CheckResult(works=True, reason=WHY)
         self.of_several: CheckResult | None = None  # if it is another one
 
     def __call__(self, devices: Sequence[torch.device], module: str, seconds: float) -> CheckResult:
@@ -66,12 +66,12 @@ def test_the_devices_of_all_workers_are_taken(settings: dict[str, str]) -> None:
 
 
 def test_where_copies_between_cards_do_not_arrive_the_first_one_is_taken(proofs: Proofs) -> None:
-    proofs.of_several = CheckResult(proven=False, why=DIFFER)
+    proofs.of_several = CheckResult(works=False, reason=DIFFER)
     alone = f"cuda:1 alone, as {DIFFER}"
     one = Exchange(("cuda:1",), workers=((0, 2),), reason=f"{WHY}; {alone}")
     assert chosen("cuda:1", "cuda:0", "cuda:1") == one
     assert chosen("cuda:1", "cuda:0", "cuda:1", pool={"exchange": "device"}) == replace(one, reason=alone)
-    proofs.answer = proofs.of_several = CheckResult(proven=False, why="it holds 00")
+    proofs.answer = proofs.of_several = CheckResult(works=False, reason="it holds 00")
     assert chosen("cuda:1", "cuda:0") == Exchange(reason=f"it holds 00{ANYWAY}")
 
 
@@ -109,7 +109,7 @@ def test_a_device_that_the_machine_has_not_is_named() -> None:
 
 def test_all_is_refused_where_copies_between_cards_do_not_arrive(proofs: Proofs) -> None:
     """Where one device alone is taken, which nobody has to have seen."""
-    proofs.of_several = CheckResult(proven=False, why=DIFFER)
+    proofs.of_several = CheckResult(works=False, reason=DIFFER)
     several = {"coordinator_device": "all"}
     assert chosen("cuda:1", "cuda:0", pool=several) == Exchange(reason=DIFFER)
     with pytest.raises(ConfigError) as error:
@@ -146,7 +146,7 @@ def test_on_cpus_there_is_nothing_to_choose_or_to_say() -> None:
 
 
 def test_auto_does_not_take_what_does_not_work(proofs: Proofs) -> None:
-    proofs.answer = CheckResult(proven=False, why="it holds 00")
+    proofs.answer = CheckResult(works=False, reason="it holds 00")
     assert str(chosen("cuda:0", "cuda:0")) == f"gradients are added up on the host: it holds 00{ANYWAY}"
     assert chosen("cuda:0", pool={"exchange": "device"}) == Exchange(("cuda:0",), workers=((0,),))
 

@@ -72,20 +72,20 @@ def proof(*devices: str) -> CheckResult:
 def test_what_is_new_is_tried_once_and_noted(cards: Cards) -> None:
     first, second = proof("cuda:0"), proof("cuda:0")
     assert cards.tried == ["cuda:0"]
-    assert first.proven
-    assert re.fullmatch(rf"shared memory was tried now, in \d+\.\d s, A100, driver 580\.1: {SHARED}", first.why)
+    assert first.works
+    assert re.fullmatch(rf"shared memory was tried now, in \d+\.\d s, A100, driver 580\.1: {SHARED}", first.reason)
     (record,) = read_records()
     assert (record.setup, record.problems) == (SETUPS["cuda:0"], dict.fromkeys(NEEDED, ""))
     assert second == CheckResult(
-        proven=True, why=f"shared memory was tried on {record.day}, A100, driver 580.1: {SHARED}"
+        works=True, reason=f"shared memory was tried on {record.day}, A100, driver 580.1: {SHARED}"
     )
 
 
 def test_each_kind_of_card_is_tried_and_copies_of_all_together(cards: Cards) -> None:
-    assert proof("cuda:0", "cuda:1").proven
+    assert proof("cuda:0", "cuda:1").works
     assert cards.tried == ["cuda:0", "copies of cuda", "cuda:1"]
-    assert proof("cuda:0", "cuda:1").why.count(f"{SHARED}; {COPIED}") == 2
-    assert proof("cuda:1").proven
+    assert proof("cuda:0", "cuda:1").reason.count(f"{SHARED}; {COPIED}") == 2
+    assert proof("cuda:1").works
     assert len(cards.tried) == 3
 
 
@@ -93,7 +93,7 @@ def test_only_what_is_not_noted_is_tried(cards: Cards) -> None:
     """And what else was seen stays."""
     seen = {**dict.fromkeys(NEEDED, ""), OUTLIVES: "it was gone"}
     write_record(Record(SETUPS["cuda:0"], "2026-11-23", seen))
-    assert proof("cuda:0").why.startswith("shared memory was tried on 2026-11-23, A100")
+    assert proof("cuda:0").reason.startswith("shared memory was tried on 2026-11-23, A100")
     proof("cuda:0", "cuda:0")
     assert cards.tried == ["copies of cuda"]
     assert Record.find(SETUPS["cuda:0"]).problems == {**seen, COPIED: ""}
@@ -105,8 +105,8 @@ def test_a_failure_is_noted_with_what_to_do(cards: Cards, tmp_path: Path) -> Non
     for when in (r"now, in \d+\.\d s", r"on \d{4}-\d\d-\d\d"):
         verdict = proof("cuda:0", "cuda:1")
         said = f"shared memory was tried {when}, A100, driver 580.1: not seen that {WRITTEN}: it holds 00; "
-        assert re.fullmatch(f"{said}to try it again, remove {file}", verdict.why)
-        assert not verdict.proven
+        assert re.fullmatch(f"{said}to try it again, remove {file}", verdict.reason)
+        assert not verdict.works
     assert cards.tried == ["cuda:0", "cuda:1"]
     file.unlink()
     proof("cuda:0")
@@ -115,27 +115,27 @@ def test_a_failure_is_noted_with_what_to_do(cards: Cards, tmp_path: Path) -> Non
 
 def test_other_bits_that_gpu_check_has_seen_count(cards: Cards) -> None:
     write_record(Record(SETUPS["cuda:0"], "2026-11-23", {**dict.fromkeys(NEEDED, ""), TRAINED: "other bits"}))
-    assert f"not seen that {TRAINED}: other bits" in proof("cuda:0").why
+    assert f"not seen that {TRAINED}: other bits" in proof("cuda:0").reason
     assert cards.tried == []
 
 
 def test_what_does_not_arrive_on_another_card_stands_against_several_alone(cards: Cards) -> None:
     cards.copied = "cuda:0 to cuda:1: 5 of 2,097,176 bytes differ when sent"
-    assert f"not seen that {COPIED}: {cards.copied}" in proof("cuda:0", "cuda:1").why
-    assert proof("cuda:0").proven
+    assert f"not seen that {COPIED}: {cards.copied}" in proof("cuda:0", "cuda:1").reason
+    assert proof("cuda:0").works
 
 
 @pytest.mark.parametrize("function", ["find_sharing_problems", "find_copy_problem"])
 def test_what_may_pass_is_not_noted_and_tried_again(function: str, cards: Cards) -> None:
     cards.not_tried = function
     verdict = proof("cuda:0", "cuda:1")
-    assert not verdict.proven
-    assert verdict.why == (
+    assert not verdict.works
+    assert verdict.reason == (
         "it can't be tried now whether processes can share memory of A100, driver 580.1: CUDA error: out of memory"
     )
     assert read_records() == ()
     cards.not_tried = ""
-    assert proof("cuda:0", "cuda:1").proven
+    assert proof("cuda:0", "cuda:1").works
 
 
 @pytest.fixture(params=["no folder", "a file"])
@@ -157,6 +157,6 @@ def no_home() -> Path:
 def test_where_nothing_can_be_noted_each_start_tries_it(nowhere: str, cards: Cards) -> None:
     for _ in range(2):
         verdict = proof("cuda:0")
-        assert verdict.proven
-        assert f"{SHARED}; each start tries it, {nowhere}" in verdict.why
+        assert verdict.works
+        assert f"{SHARED}; each start tries it, {nowhere}" in verdict.reason
     assert cards.tried == ["cuda:0", "cuda:0"]

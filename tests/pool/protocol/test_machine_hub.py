@@ -29,7 +29,9 @@ def make(tmp_path: Path) -> Iterator[Make]:
 
     def made(index: int, key: str | None = None) -> MachineHub:
         me = Peer(MACHINE, index, 1)
-        hubs.append(MachineHub(context, key or read_key(tmp_path / "run.key"), me, "127.0.0.1", most_bytes=1 << 20))
+        hubs.append(
+            MachineHub(context, key or read_key(tmp_path / "run.key"), me, "127.0.0.1", max_frame_nbytes=1 << 20)
+        )
         return hubs[-1]
 
     yield made
@@ -43,7 +45,7 @@ def heard(hub: MachineHub, *others: MachineHub) -> Callable[[], bool]:
 
     def look() -> bool:
         for each in (hub, *others):
-            each.look()
+            each.poll_connections()
         return hub._socket.poll(10) > 0
 
     return look
@@ -55,7 +57,7 @@ def take(hub: MachineHub) -> list[tuple[int, Message, list[bytes]]]:
 
 def test_what_was_said_before_there_was_a_connection_comes(make: Make) -> None:
     one, other = make(0), make(1)
-    one.keep(4, ShareReport(4, ()), [b"abc", b""])
+    one.broadcast(4, ShareReport(4, ()), [b"abc", b""])
     one.connect({other.me: other.address})
     wait_for(heard(other, one), "the message", 20)
     assert take(other) == [(0, ShareReport(4, ()), [b"abc", b""])]
@@ -65,9 +67,9 @@ def test_what_is_kept_comes_again_to_a_successor_and_what_is_forgotten_does_not(
     one, other = make(0), make(1)
     one.connect({other.me: other.address})
     for step in range(3):
-        one.keep(step, ShareReport(step, ()))
+        one.broadcast(step, ShareReport(step, ()))
     wait_for(heard(other, one), "a message", 20)
-    one.forget(2)
+    one.discard_below(2)
     successor = make(1)
     one.connect({Peer(MACHINE, 1, 2): successor.address})
     wait_for(heard(successor, one), "the message", 20)
@@ -93,7 +95,7 @@ def test_a_connection_that_breaks_is_made_anew_with_what_is_kept(make: Make) -> 
     port = int(other.address.rpartition(":")[2])
     with Relay(port) as relay:
         one.connect({other.me: f"tcp://127.0.0.1:{relay.port}"})
-        one.keep(0, ShareReport(0, ()))
+        one.broadcast(0, ShareReport(0, ()))
 
         def first() -> bool:
             relay.carry()
@@ -102,7 +104,7 @@ def test_a_connection_that_breaks_is_made_anew_with_what_is_kept(make: Make) -> 
         wait_for(first, "the first message", 20)
         take(other)
         relay.cut()
-        one.keep(1, BucketSums(1, 0, ()), [b"x" * 1000])
+        one.broadcast(1, BucketSums(1, 0, ()), [b"x" * 1000])
         wait_for(first, "all that is kept", 20)
         found = take(other)
     assert (0, BucketSums(1, 0, ()), [b"x" * 1000]) in found
@@ -156,7 +158,7 @@ def test_without_the_key_nobody_is_heard(make: Make, tmp_path: Path) -> None:
     write_key(tmp_path / "another.key")
     one, other, stranger = make(0), make(1), make(2, read_key(tmp_path / "another.key"))
     for hub in (one, stranger):
-        hub.keep(0, ShareReport(0, ()))
+        hub.broadcast(0, ShareReport(0, ()))
         hub.connect({other.me: other.address})
     wait_for(heard(other, one, stranger), "the message", 20)
     assert [index for index, _, _ in take(other)] == [0]
@@ -172,7 +174,7 @@ def test_random_bytes_and_idle_connections_change_nothing(make: Make) -> None:
         stranger.sendall((b"\xff\x00\x00\x00\x00\x00\x00\x00\x01\x7f", b"GET / HTTP/1.1\r\n\r\n", b"")[number % 3])
         with contextlib.suppress(OSError):  # the hub may have ended the connection
             stranger.sendall(draw.randbytes(draw.randint(1, 5000)))
-    one.keep(0, ShareReport(0, ()), [b"numbers"])
+    one.broadcast(0, ShareReport(0, ()), [b"numbers"])
     one.connect({other.me: other.address})
     wait_for(heard(other, one), "the message", 20)
     assert take(other) == [(0, ShareReport(0, ()), [b"numbers"])]
@@ -182,11 +184,11 @@ def test_random_bytes_and_idle_connections_change_nothing(make: Make) -> None:
 
 def test_frames_beyond_the_largest_end_the_connection_not_the_process(make: Make) -> None:
     one, other = make(0), make(1)
-    one.keep(0, ShareReport(0, ()), [bytes(3 << 20)])
+    one.broadcast(0, ShareReport(0, ()), [bytes(3 << 20)])
     one.connect({other.me: other.address})
     for _ in range(20):
         assert not heard(other, one)()
-    one.forget(1)
-    one.keep(1, ShareReport(1, ()))
+    one.discard_below(1)
+    one.broadcast(1, ShareReport(1, ()))
     wait_for(heard(other, one), "the next", 20)
     assert [message for _, message, _ in take(other)][-1] == ShareReport(1, ())

@@ -50,7 +50,7 @@ def test_a_reader_that_looks_now_and_then_has_what_one_that_reads_all_has(
         elif action == "remove":
             path.unlink(missing_ok=True)
         else:
-            if not file.goes_on():
+            if not file.continues():
                 followed.clear()
             followed += file.read()
             assert followed == list(read_records(path))

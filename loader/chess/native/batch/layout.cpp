@@ -9,16 +9,18 @@ namespace sparsepool::chess {
 OutputBuckets make_output_buckets(std::span<const std::uint8_t> by_pieces) {
     require(by_pieces.size() == kMaxPieces + 1, "output buckets for ", by_pieces.size(), " numbers of pieces, not for ",
             kMaxPieces + 1);
-    OutputBuckets made;
+    OutputBuckets buckets;
     std::uint8_t last = 0;
     for (std::size_t pieces = 0; pieces < by_pieces.size(); ++pieces) {
         const std::uint8_t bucket = by_pieces[pieces];
-        require(bucket == last || (bucket == last + 1 && pieces != 0), "the output bucket of ", pieces, " pieces is ",
-                int{bucket}, ", that before it ", int{last});
-        made.by_pieces[pieces] = last = bucket;
+        const bool rises_by_one = bucket == last + 1 && pieces != 0;
+        require(bucket == last || rises_by_one, "the output bucket of ", pieces, " pieces is ", int{bucket},
+                ", that before it ", int{last});
+        buckets.by_pieces[pieces] = bucket;
+        last = bucket;
     }
-    made.count = last + 1U;
-    return made;
+    buckets.count = last + 1U;
+    return buckets;
 }
 
 Layout read_layout(const batch::Regions& regions, std::uint64_t batch_size, std::uint64_t slot_bytes,
@@ -30,11 +32,12 @@ Layout read_layout(const batch::Regions& regions, std::uint64_t batch_size, std:
     layout.slot_bytes = slot_bytes;
     layout.output_buckets = output_buckets;
     const std::uint64_t num_bags = layout.num_bags();
-    const std::uint64_t active = num_bags * set.max_active;
-    const std::uint64_t touched = std::min<std::uint64_t>(active, set.num_inputs);
-    const std::uint64_t number = set.wide() ? 4 : 2;
-    const std::uint64_t bag = num_bags > 1U << 16 ? 4 : 2;
+    const std::uint64_t max_active = num_bags * set.max_active;
+    const std::uint64_t max_touched = std::min<std::uint64_t>(max_active, set.num_inputs);
+    const std::uint64_t index_bytes = set.has_32bit_indices() ? 4 : 2;
+    const std::uint64_t bag_bytes = num_bags > 1U << 16 ? 4 : 2;
     const batch::ExpectedArray expected[] = {
+        // name, item size, items, region
         {"header", 8, 3, &layout.header},
         {"bucket_offsets", 4, output_buckets.count + 1, &layout.bucket_offsets},
         {"score", 2, batch_size, &layout.score},
@@ -43,10 +46,10 @@ Layout read_layout(const batch::Regions& regions, std::uint64_t batch_size, std:
         {"piece_count", 1, batch_size, &layout.piece_count},
         {"side_to_move", 1, batch_size, &layout.side_to_move},
         {"features.offsets", 4, num_bags + 1, &layout.offsets},
-        {"features.features", number, active, &layout.features},
-        {"features.touched", number, touched, &layout.touched},
-        {"features.touched_offsets", 4, touched + 1, &layout.touched_offsets},
-        {"features.bags", bag, active, &layout.bags},
+        {"features.features", index_bytes, max_active, &layout.features},
+        {"features.touched", index_bytes, max_touched, &layout.touched},
+        {"features.touched_offsets", 4, max_touched + 1, &layout.touched_offsets},
+        {"features.bags", bag_bytes, max_active, &layout.bags},
     };
     batch::read_regions(regions, slot_bytes, expected);
     return layout;

@@ -12,19 +12,21 @@ namespace sparsepool::chess {
 
 inline namespace SPARSEPOOL_ISA {
 
-// Where each bag ends. Known before any is written, so that both halves can be written at once.
+// Writes where each bag ends. That is known before any bag is written, so own and opponents' bags can be written
+// together.
 inline void write_offsets(const FeatureSet& set, const std::uint8_t* piece_count, std::uint32_t batch_size,
                           std::uint32_t* offsets) {
-    const auto per_piece = static_cast<std::uint32_t>(set.parts.size());
+    const auto features_per_piece = static_cast<std::uint32_t>(set.piece_inputs.size());
     std::uint32_t end = 0;
     offsets[0] = 0;
     for (std::uint32_t i = 0; i < batch_size; ++i) {
-        end += per_piece * piece_count[i];
+        end += features_per_piece * piece_count[i];
         offsets[1 + i] = end;
     }
     for (std::uint32_t i = 0; i < batch_size; ++i) offsets[1 + batch_size + i] = end + offsets[1 + i];
 }
 
+// Finds the views of all bags: the side to move's, then the opponent's.
 inline void find_views(const Record* samples, std::uint32_t batch_size, std::uint8_t* views) {
     for (std::uint32_t i = 0; i < batch_size; ++i) {
         const unsigned us = samples[i].flags & kBlackToMove;
@@ -33,13 +35,14 @@ inline void find_views(const Record* samples, std::uint32_t batch_size, std::uin
     }
 }
 
-template <class Number>
+// Writes the features of all bags.
+template <class Index>
 inline void write_rows(const FeatureSet& set, const Record* samples, std::uint32_t batch_size,
-                       const std::uint8_t* views, const std::uint32_t* offsets, Number* numbers) {
+                       const std::uint8_t* views, const std::uint32_t* offsets, Index* features) {
     for (std::uint32_t i = 0; i < batch_size; ++i) {
-        const Pieces pieces(samples[i]);
-        write_bag(set, pieces, views[i], numbers + offsets[i]);
-        write_bag(set, pieces, views[batch_size + i], numbers + offsets[batch_size + i]);
+        const PieceList pieces(samples[i]);
+        write_bag(set, pieces, views[i], features + offsets[i]);
+        write_bag(set, pieces, views[batch_size + i], features + offsets[batch_size + i]);
     }
 }
 

@@ -15,7 +15,7 @@
 
 namespace sparsepool::chess {
 
-// Batches of positions. Samples are ordered by output bucket, otherwise as they came.
+// Writes batches of positions. Samples are ordered by output bucket, and within a bucket as they came.
 class PositionBatchWriter final : public stream::BatchWriter {
   public:
     PositionBatchWriter(const Layout& layout, std::shared_ptr<const FeatureSet> set);  // throws std::bad_alloc
@@ -27,7 +27,10 @@ class PositionBatchWriter final : public stream::BatchWriter {
   private:
     [[nodiscard]] SlotArrays arrays_in_slot(std::byte* slot) const;
 
-    // Memory in whole cache lines, not filled.
+    void allocate_relations();
+    void allocate_bit_columns();
+
+    // Allocates memory in full cache lines, uninitialized.
     template <class Item>
     Item* allocate(std::size_t count);
 

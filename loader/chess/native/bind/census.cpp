@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "chess/native/bind/arrays.h"
 #include "chess/native/bind/bind.h"
 #include "chess/native/census/census_writer.h"
 #include "chess/native/reader.h"
@@ -20,7 +21,6 @@ namespace {
 
 using Counts = nb::ndarray<nb::numpy, const std::uint64_t, nb::ndim<1>, nb::c_contig>;
 using Rows = nb::ndarray<nb::numpy, const std::uint64_t, nb::ndim<2>, nb::c_contig>;
-using RecordBytes = nb::ndarray<nb::numpy, std::uint8_t, nb::shape<-1, sizeof(Record)>, nb::c_contig>;
 
 template <auto kMember>
 Counts counts(nb::handle_t<CensusWriter> self) {
@@ -39,14 +39,6 @@ std::uint64_t number(const CensusWriter& self) {
     return self.census().*kMember;
 }
 
-RecordBytes take_records(CensusWriter& self) {
-    auto kept = std::make_unique<std::vector<Record>>(self.take_records());
-    auto* data = reinterpret_cast<std::uint8_t*>(kept->data());
-    const std::size_t size = kept->size();
-    const nb::capsule owner(kept.release(), [](void* old) noexcept { delete static_cast<std::vector<Record>*>(old); });
-    return RecordBytes(data, {size, sizeof(Record)}, owner);
-}
-
 void add_chunk(CensusWriter& self, const PositionReader& reader, std::size_t chunk) {
     if (chunk >= reader.num_chunks()) throw std::out_of_range("there is no such chunk");
     stream::RecordBuffer records(sizeof(Record));
@@ -61,8 +53,9 @@ void bind_census(nb::module_& module) {
     nb::class_<CensusWriter, EntryWriter>(module, "Census", "Counts entries. Not for two threads at once.")
         .def(nb::init<bool, std::size_t>(), "keeps_records"_a = false, "most_keys"_a = KeySample::kMost,
              "most_keys: different positions that are held to estimate how many there are.")
-        .def("take_records", &take_records,
-             "With keeps_records: those added before the last `finish` (record.h), uint8 [entries, 32].")
+        .def(
+            "take_records", [](CensusWriter& self) { return to_item_bytes(self.take_records()); },
+            "With keeps_records: those added before the last `finish` (record.h), uint8 [entries, 32].")
         .def("add_chunk", &add_chunk, "reader"_a, "chunk"_a, nb::call_guard<nb::gil_scoped_release>(),
              "Counts the entries of a reader's chunk, up to damage.")
         .def(
@@ -91,9 +84,9 @@ void bind_census(nb::module_& module) {
             "one_in", [](const CensusWriter& self) { return self.keys().one_in(); },
             "of so many different positions one is in the sample")
         .def_prop_ro(
-            "sampled", [](const CensusWriter& self) { return self.keys().seen(); }, "entries in the sample")
+            "sampled", [](const CensusWriter& self) { return self.keys().occurrences(); }, "entries in the sample")
         .def_prop_ro(
-            "different", [](const CensusWriter& self) { return self.keys().different(); },
+            "different", [](const CensusWriter& self) { return self.keys().distinct(); },
             "different positions in the sample");
 }
 

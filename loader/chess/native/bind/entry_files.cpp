@@ -9,6 +9,7 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <limits>
 #include <memory>
 #include <string>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "bind/faults.h"
+#include "chess/native/bind/arrays.h"
 #include "chess/native/bind/bind.h"
 #include "chess/native/bind/codecs.h"
 #include "chess/native/bind/entry.h"
@@ -32,7 +34,6 @@ using namespace nb::literals;
 namespace sparsepool::chess {
 namespace {
 
-using RecordBytes = nb::ndarray<nb::numpy, std::uint8_t, nb::shape<-1, sizeof(Record)>, nb::c_contig>;
 using Scores = nb::ndarray<const std::int16_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 constexpr std::size_t kBlock = 4096;  // records decoded at once
 
@@ -122,49 +123,50 @@ std::uint64_t count(ChunkWalk& self) {
     return self.walk().count();
 }
 
-RecordBytes read_records(Walk& walk, std::uint64_t limit) {
-    auto records = std::make_unique<std::vector<Record>>();
+// Reads up to `limit` more records of a walk, block by block.
+NewItemBytes<Record> read_records(Walk& walk, std::uint64_t limit) {
+    std::vector<Record> records;
     {
         const nb::gil_scoped_release release;
-        std::size_t read = 0;
-        do {
-            const std::size_t before = records->size();
-            const std::size_t wanted = std::min<std::uint64_t>(kBlock, limit - before);
-            records->resize(before + wanted);
-            read = walk.read(records->data() + before, wanted, true);
-            records->resize(before + read);
-        } while (read == kBlock && records->size() < limit);
+        std::size_t num_read = kBlock;
+        while (num_read == kBlock && records.size() < limit) {
+            const std::size_t old_size = records.size();
+            const std::size_t capacity = std::min<std::uint64_t>(kBlock, limit - old_size);
+            records.resize(old_size + capacity);
+            num_read = walk.read(records.data() + old_size, capacity, true);
+            records.resize(old_size + num_read);
+        }
     }
-    auto* data = reinterpret_cast<std::uint8_t*>(records->data());
-    const std::size_t size = records->size();
-    const nb::capsule owner(records.release(),
-                            [](void* vector) noexcept { delete static_cast<std::vector<Record>*>(vector); });
-    return RecordBytes(data, {size, sizeof(Record)}, owner);
+    return to_item_bytes(std::move(records));
 }
 
-RecordBytes decode_units(const Codec& codec, const Bytes& units) {
+NewItemBytes<Record> decode_units(const Codec& codec, const Bytes& units) {
     const std::string_view bytes(reinterpret_cast<const char*>(units.data()), units.size());
     return read_records(*codec.walk(bytes, {}), std::numeric_limits<std::uint64_t>::max());
 }
 
+// Adds the remaining entries of a chunk to a writer. Returns the fault at which the walk or the writer has stopped, or
+// None.
 nb::object copy_to(ChunkWalk& self, EntryWriter& writer, double scale) {
-    std::string wrong;
+    std::string problem;
     {
         const nb::gil_scoped_release release;
-        std::uint64_t units = 0;
-        const auto good_units = [&self] { return self.units() - self.walk().skipped().extents.size(); };
-        for (const Entry* entry = self.walk().next(); entry != nullptr; entry = self.walk().next()) {
-            for (; units < good_units(); ++units) writer.begin_unit();  // of a game without moves too
+        std::uint64_t units_begun = 0;
+        const auto begin_units = [&] {  // also those of games without moves, but not those that were skipped
+            const std::uint64_t good_units = self.units() - self.walk().skipped().extents.size();
+            for (; units_begun < good_units; ++units_begun) writer.begin_unit();
+        };
+        const Entry* entry = self.walk().next();
+        while (entry != nullptr && problem.empty()) {
+            begin_units();
             Entry scaled = *entry;
             if (scale != 1.0) scaled.score = scaled_score(entry->score, scale);
-            wrong = writer.add(scaled);
-            if (!wrong.empty()) break;
+            problem = writer.add(scaled);
+            if (problem.empty()) entry = self.walk().next();
         }
-        if (wrong.empty()) {
-            for (; units < good_units(); ++units) writer.begin_unit();
-        }
+        if (problem.empty()) begin_units();
     }
-    return wrong.empty() ? as_tuple(self.fault()) : as_tuple(self.fault_of(std::move(wrong)));
+    return problem.empty() ? as_tuple(self.fault()) : as_tuple(self.fault_of(std::move(problem)));
 }
 
 void add_entry(EntryWriter& writer, std::string_view fen, std::string_view move, std::int64_t score,

@@ -30,7 +30,7 @@ using namespace nb::literals;
 namespace sparsepool::chess {
 namespace {
 
-using Numbers = nb::ndarray<nb::numpy, std::uint32_t, nb::ndim<1>, nb::c_contig>;
+using Indices = nb::ndarray<nb::numpy, std::uint32_t, nb::ndim<1>, nb::c_contig>;
 
 using KingBuckets = std::vector<std::uint8_t>;
 
@@ -44,26 +44,26 @@ std::pair<std::uint32_t, std::uint32_t> relation_inputs(std::string_view name, c
     return {set->threats == nullptr ? 0 : set->threats->num_inputs, set->pawn_pairs ? kNumPawnPairs : 0};
 }
 
-Numbers copy_of(const std::vector<std::uint32_t>& features, std::size_t count) {
+Indices copy_of(const std::vector<std::uint32_t>& features, std::size_t count) {
     auto copy = std::make_unique<std::uint32_t[]>(count);
     std::copy_n(features.begin(), count, copy.get());
     const nb::capsule owner(copy.get(), [](void* data) noexcept { delete[] static_cast<std::uint32_t*>(data); });
-    return Numbers(copy.release(), {count}, owner);
+    return Indices(copy.release(), {count}, owner);
 }
 
-Numbers virtual_features(std::string_view name, const KingBuckets& king_buckets) {
-    const std::vector<std::uint32_t> found = virtual_inputs(*make_feature_set(name, {king_buckets}));
-    return copy_of(found, found.size());
+Indices virtual_features(std::string_view name, const KingBuckets& king_buckets) {
+    const std::vector<std::uint32_t> indices = virtual_inputs(*make_feature_set(name, {king_buckets}));
+    return copy_of(indices, indices.size());
 }
 
-// Both bags whole, also where a batch has no room for all relations.
-std::pair<Numbers, Numbers> bags_of(const FeatureSet& set, const Record& record, unsigned us) {
-    const Pieces pieces(record);
+// Returns both bags of a position, with all relations, also where a batch would have no room for them.
+std::pair<Indices, Indices> bags_of(const FeatureSet& set, const Record& record, unsigned us) {
+    const PieceList pieces(record);
     const std::uint8_t views[2] = {view_of(record, us), view_of(record, us ^ 1)};
     std::vector<std::uint32_t> bags[2];
     std::uint32_t counts[2];
     for (unsigned i = 0; i < 2; ++i) {
-        bags[i].resize(set.max_active + kMostRelations);
+        bags[i].resize(set.max_active + kMaxRelations);
         counts[i] = write_bag(set, pieces, views[i], bags[i].data());
     }
     if (set.has_relations()) {
@@ -74,7 +74,7 @@ std::pair<Numbers, Numbers> bags_of(const FeatureSet& set, const Record& record,
     return {copy_of(bags[0], counts[0]), copy_of(bags[1], counts[1])};
 }
 
-std::tuple<Numbers, Numbers, unsigned, bool> extract_fen(std::string_view fen, std::string_view name,
+std::tuple<Indices, Indices, unsigned, bool> extract_fen(std::string_view fen, std::string_view name,
                                                          const KingBuckets& king_buckets) {
     const auto set = make_feature_set(name, {king_buckets});
     Entry entry;

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "chess/native/bind/arrays.h"
 #include "chess/native/bind/bind.h"
 #include "chess/native/filters/win_draw_loss.h"
 
@@ -27,37 +28,29 @@ namespace sparsepool::chess {
 namespace {
 
 using RecordBytes = nb::ndarray<const std::uint8_t, nb::shape<-1, sizeof(Record)>, nb::c_contig, nb::device::cpu>;
-using Chosen = nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>, nb::c_contig>;
+using Flags = NewArray<std::uint8_t>;  // 1 or 0 for each record
 
-Chosen as_array(std::vector<std::uint8_t> values) {
-    auto kept = std::make_unique<std::vector<std::uint8_t>>(std::move(values));
-    std::uint8_t* data = kept->data();
-    const std::size_t size = kept->size();
-    const nb::capsule owner(kept.release(),
-                            [](void* old) noexcept { delete static_cast<std::vector<std::uint8_t>*>(old); });
-    return Chosen(data, {size}, owner);
-}
-
-std::vector<Record> records_of(const RecordBytes& bytes) {
+std::vector<Record> to_records(const RecordBytes& bytes) {
     std::vector<Record> records(bytes.shape(0));
     if (!records.empty()) std::memcpy(records.data(), bytes.data(), bytes.nbytes());
     return records;
 }
 
-Chosen holds(const where::Program& program, const RecordBytes& bytes) {
+// Evaluates a condition for each record.
+Flags evaluate_condition(const where::Program& program, const RecordBytes& bytes) {
     std::vector<std::uint8_t> passes(bytes.shape(0));
     {
         const nb::gil_scoped_release release;
         std::vector<double> memory;
-        program.run(records_of(bytes), memory, passes.data());
+        program.run(to_records(bytes), memory, passes.data());
     }
-    return as_array(std::move(passes));
+    return to_array<std::uint8_t>(std::move(passes));
 }
 
 std::vector<std::string> used_names(const where::Program& program) {
     std::vector<std::string> used;
-    for (const where::Instruction& each : program.instructions()) {
-        if (each.name != nullptr) used.emplace_back(each.name->text);
+    for (const where::Instruction& instruction : program.instructions()) {
+        if (instruction.name != nullptr) used.emplace_back(instruction.name->text);
     }
     return used;
 }
@@ -70,7 +63,8 @@ std::vector<std::tuple<std::string, bool, std::string, std::string>> all_names()
     return all;
 }
 
-Chosen choose(const Filter& filter, const RecordBytes& bytes, std::uint64_t chunk, std::uint64_t epoch) {
+// Filters all records of a chunk.
+Flags choose(const Filter& filter, const RecordBytes& bytes, std::uint64_t chunk, std::uint64_t epoch) {
     std::vector<std::uint8_t> chosen(bytes.shape(0));
     {
         const nb::gil_scoped_release release;
@@ -78,11 +72,11 @@ Chosen choose(const Filter& filter, const RecordBytes& bytes, std::uint64_t chun
         if (!chosen.empty()) std::memcpy(buffer.room<Record>(chosen.size()), bytes.data(), bytes.nbytes());
         buffer.grow(chosen.size());
         ChunkFilter chunk_filter(filter, epoch, chunk, true);
-        chunk_filter.block(buffer);
-        chunk_filter.end(buffer);
-        for (const std::uint32_t entry : chunk_filter.kept()) chosen[entry] = 1;
+        chunk_filter.filter_block(buffer);
+        chunk_filter.finish(buffer);
+        for (const std::uint32_t entry : chunk_filter.kept_entries()) chosen[entry] = 1;
     }
-    return as_array(std::move(chosen));
+    return to_array<std::uint8_t>(std::move(chosen));
 }
 
 void bind_settings(nb::module_& module) {
@@ -134,7 +128,7 @@ void bind_filters(nb::module_& module) {
              }),
              "postfix"_a, "Numbers, names of where_names, and operations behind their operands. Raises ValueError.")
         .def_prop_ro("names", &used_names, "what it speaks of")
-        .def("holds", &holds, "records"_a, "Of records [entries, 32]: 1 or 0 for each, uint8.");
+        .def("holds", &evaluate_condition, "records"_a, "Of records [entries, 32]: 1 or 0 for each, uint8.");
     module.def("where_names", &all_names,
                "What a condition may speak of: name, whether it is a condition, the part of an entry that it needs or\n"
                "an empty text, meaning.");

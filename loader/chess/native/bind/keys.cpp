@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "chess/native/bind/arrays.h"
 #include "chess/native/bind/bind.h"
 #include "chess/native/formats/position_key.h"
 
@@ -24,33 +25,23 @@ std::span<const PositionKey> span(const Keys& keys) {
     return {reinterpret_cast<const PositionKey*>(keys.data()), keys.shape(0)};
 }
 
-template <class Container>
-std::pair<typename Container::value_type*, nb::capsule> owned(Container values) {
-    auto kept = std::make_unique<Container>(std::move(values));
-    auto* data = kept->data();
-    return {data, nb::capsule(kept.release(), [](void* old) noexcept { delete static_cast<Container*>(old); })};
-}
-
 NewKeys take_keys(KeyWriter& writer) {
-    std::vector<PositionKey> keys = writer.take_keys();
-    const std::size_t count = keys.size();
-    auto [data, owner] = owned(std::move(keys));
-    return NewKeys(reinterpret_cast<std::uint64_t*>(data), {count, kWords}, owner);
+    const auto owned = move_to_heap(writer.take_keys());
+    return NewKeys(reinterpret_cast<std::uint64_t*>(owned.data), {owned.size, kWords}, owned.owner);
 }
 
+// Returns function(keys), a vector, as an array.
 template <class Number, class Function>
-nb::ndarray<nb::numpy, Number, nb::ndim<1>, nb::c_contig> of_keys(const Keys& keys, Function function) {
+NewArray<Number> apply_to_keys(const Keys& keys, Function function) {
     std::vector<Number> values;
     {
         const nb::gil_scoped_release release;
         values = function(span(keys));
     }
-    const std::size_t count = values.size();
-    auto [data, owner] = owned(std::move(values));
-    return nb::ndarray<nb::numpy, Number, nb::ndim<1>, nb::c_contig>(data, {count}, owner);
+    return to_array<Number>(std::move(values));
 }
 
-std::vector<std::uint64_t> hashes(std::span<const PositionKey> keys) {
+std::vector<std::uint64_t> hash_keys(std::span<const PositionKey> keys) {
     std::vector<std::uint64_t> values;
     values.reserve(keys.size());
     for (const PositionKey& key : keys) values.push_back(hash_of(key));
@@ -66,10 +57,10 @@ void bind_keys(nb::module_& module) {
              "Those since the last call, uint64 [entries, 4]: the same if and only if the positions are, but for the\n"
              "last word's bits from 24 on, which are 0 and free.");
     module.def(
-        "hash_keys", [](const Keys& keys) { return of_keys<std::uint64_t>(keys, hashes); }, "keys"_a,
+        "hash_keys", [](const Keys& keys) { return apply_to_keys<std::uint64_t>(keys, hash_keys); }, "keys"_a,
         "Of each, uint64; free bits do not count.");
     module.def(
-        "first_of_keys", [](const Keys& keys) { return of_keys<std::uint8_t>(keys, first_of_keys); }, "keys"_a,
+        "first_of_keys", [](const Keys& keys) { return apply_to_keys<std::uint8_t>(keys, first_of_keys); }, "keys"_a,
         "1 for each that none before is the same as, else 0; uint8. Fewer than 2^32.");
 }
 

@@ -40,27 +40,28 @@ class PythonReader final : public PositionReader {
     }
 
   private:
+    // Calls the Python reader for a chunk. Its exceptions become a fault.
     void read_chunk(Reading& reading) const {
         const nb::gil_scoped_acquire acquire;
         try {
-            const nb::tuple answer = nb::cast<nb::tuple>(reader_.attr("read")(reading.chunk));
-            const auto records = nb::cast<RecordBytes>(answer[0]);
+            const nb::tuple result = nb::cast<nb::tuple>(reader_.attr("read")(reading.chunk));
+            const auto records = nb::cast<RecordBytes>(result[0]);
             const std::size_t count = records.shape(0);
             if (count != 0) {
                 std::memcpy(reading.records->room<Record>(count), records.data(), count * sizeof(Record));
                 reading.records->grow(count);
             }
-            for (const nb::handle kind : nb::cast<nb::list>(answer[2]))
+            for (const nb::handle kind : nb::cast<nb::list>(result[2]))
                 reading.skipped.push_back(skipped_data_of(kind));
-            if (!answer[1].is_none()) {
-                reading.fault = fault_of(answer[1]);
+            if (!result[1].is_none()) {
+                reading.fault = fault_of(result[1]);
             } else if (!sums_.record_or_verify(reading.chunk, {records.data(), count * sizeof(Record)})) {
                 reading.fault = stream::SourceFault{
                     name_, std::nullopt,
                     "chunk " + std::to_string(reading.chunk) + " has other entries than when it was read first",
                     stream::SourceFault::Kind::kChanged};
             }
-        } catch (const std::exception& error) {  // of the Python side, which keeps to its contract
+        } catch (const std::exception& error) {  // the Python reader breaks its contract: it must not raise
             reading.fault =
                 stream::SourceFault{name_, std::nullopt, error.what(), stream::SourceFault::Kind::kUnreadable};
         }

@@ -10,8 +10,10 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
+#include "chess/native/bind/arrays.h"
 #include "chess/native/bind/bind.h"
 #include "chess/native/bind/codecs.h"
 #include "chess/native/bind/entry.h"
@@ -24,29 +26,26 @@ using namespace nb::literals;
 namespace sparsepool::chess {
 namespace {
 
-using RecordBytes = nb::ndarray<nb::numpy, std::uint8_t, nb::shape<-1, sizeof(Record)>, nb::c_contig>;
 using EntryTuple = std::tuple<std::string_view, std::string_view, std::int64_t, std::optional<std::int64_t>,
                               std::optional<std::int64_t>>;
 
-RecordBytes pack_records(const std::vector<EntryTuple>& entries, bool legal,
-                         const std::vector<std::string>& required_parts) {
-    const unsigned parts = parts_of(required_parts);
-    auto records = std::make_unique<std::vector<Record>>();
+// Throws std::invalid_argument for an entry that is illegal or lacks one of the required parts.
+NewItemBytes<Record> pack_records(const std::vector<EntryTuple>& entries, bool checks_legality,
+                                  const std::vector<std::string>& required) {
+    const unsigned required_parts = parts_of(required);
+    std::vector<Record> records;
     for (const auto& [fen, move, score, ply, result] : entries) {
         const Entry entry = make_entry(fen, move, score, ply, result);
-        const Illegal illegal = legal ? find_illegal(entry.position) : Illegal::kNone;
+        const Illegal illegal = checks_legality ? find_illegal(entry.position) : Illegal::kNone;
         if (illegal != Illegal::kNone) require_storable(describe(illegal), fen, move);
-        if (const char* missing = describe_missing_part(entry.missing_parts & parts))
-            require_storable(missing, fen, move);
-        records->push_back(make_record(entry));
+        const char* missing = describe_missing_part(entry.missing_parts & required_parts);
+        if (missing != nullptr) require_storable(missing, fen, move);
+        records.push_back(make_record(entry));
     }
-    auto* data = reinterpret_cast<std::uint8_t*>(records->data());
-    const std::size_t count = records->size();
-    const nb::capsule owner(records.release(),
-                            [](void* vector) noexcept { delete static_cast<std::vector<Record>*>(vector); });
-    return RecordBytes(data, {count, sizeof(Record)}, owner);
+    return to_item_bytes(std::move(records));
 }
 
+// Returns the FEN after a move. Throws std::invalid_argument for a wrong FEN or move.
 std::string play_uci(std::string_view fen, std::string_view move) {
     Position position;
     Move parsed;

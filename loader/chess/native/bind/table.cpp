@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "chess/native/bind/arrays.h"
 #include "chess/native/bind/bind.h"
 #include "chess/native/table/table.h"
 
@@ -16,33 +17,23 @@ using namespace nb::literals;
 namespace sparsepool::chess {
 namespace {
 
-template <class Item>
-using NewBytes = nb::ndarray<nb::numpy, std::uint8_t, nb::shape<-1, sizeof(Item)>, nb::c_contig>;
 using RowBytes = nb::ndarray<const std::uint8_t, nb::shape<-1, sizeof(Row)>, nb::c_contig, nb::device::cpu>;
 
-template <class Item>
-NewBytes<Item> owned(std::vector<Item> items) {
-    auto kept = std::make_unique<std::vector<Item>>(std::move(items));
-    auto* data = reinterpret_cast<std::uint8_t*>(kept->data());
-    const std::size_t count = kept->size();
-    const nb::capsule owner(kept.release(), [](void* old) noexcept { delete static_cast<std::vector<Item>*>(old); });
-    return NewBytes<Item>(data, {count, sizeof(Item)}, owner);
-}
-
+// Adds rows to a writer up to the first bad one. Returns its index and what is wrong, or None.
 nb::object add_rows(EntryWriter& writer, const RowBytes& bytes) {
-    std::size_t number = 0;
-    std::string fault;
+    std::size_t index = 0;
+    std::string problem;
     {
         const nb::gil_scoped_release release;
         const auto* rows = reinterpret_cast<const Row*>(bytes.data());
-        for (; number < bytes.shape(0); ++number) {
+        for (; index < bytes.shape(0); ++index) {
             Entry entry;
-            fault = to_entry(rows[number], entry);
-            if (fault.empty()) fault = writer.add(entry);
-            if (!fault.empty()) break;
+            problem = to_entry(rows[index], entry);
+            if (problem.empty()) problem = writer.add(entry);
+            if (!problem.empty()) break;
         }
     }
-    return fault.empty() ? nb::none() : nb::object(nb::make_tuple(number, fault));
+    return problem.empty() ? nb::none() : nb::object(nb::make_tuple(index, problem));
 }
 
 }  // namespace
@@ -51,10 +42,10 @@ void bind_table(nb::module_& module) {
     nb::class_<TableWriter, EntryWriter>(module, "TableWriter", "Keeps entries as rows of a table.")
         .def(nb::init<bool>(), "keeps_records"_a = false)
         .def(
-            "take_rows", [](TableWriter& self) { return owned(self.take_rows()); },
+            "take_rows", [](TableWriter& self) { return to_item_bytes(self.take_rows()); },
             "Those since the last call (chess/native/table/table.h), uint8 [entries, 80].")
         .def(
-            "take_records", [](TableWriter& self) { return owned(self.take_records()); },
+            "take_records", [](TableWriter& self) { return to_item_bytes(self.take_records()); },
             "With keeps_records: the same as records (record.h), uint8 [entries, 32].");
     module.def("add_rows", &add_rows, "writer"_a, "rows"_a,
                "Adds rows [rows, 80] to a writer. None; or the number of the first that is no entry or that its format "

@@ -5,10 +5,11 @@
 #include <nanobind/stl/vector.h>
 
 #include <cstdint>
-#include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include "chess/native/bind/arrays.h"
 #include "chess/native/units/units.h"
 
 namespace sparsepool::chess {
@@ -18,30 +19,25 @@ namespace sparsepool::chess {
 
 using UnitBytes = nanobind::ndarray<const std::uint8_t, nanobind::ndim<1>, nanobind::c_contig, nanobind::device::cpu>;
 using UnitPlaces = nanobind::ndarray<const std::uint64_t, nanobind::ndim<1>, nanobind::c_contig, nanobind::device::cpu>;
-using RecordBytes =
-    nanobind::ndarray<nanobind::numpy, std::uint8_t, nanobind::shape<-1, sizeof(Record)>, nanobind::c_contig>;
-
-// `first(begins)` as uint8 [units, 32]. Raises IndexError for a unit of less than `least` bytes within `bytes`.
-template <class First>
-[[nodiscard]] RecordBytes first_records(const UnitBytes& bytes, const UnitPlaces& begins, std::size_t least,
-                                        First first) {
-    auto records = std::make_unique<std::vector<Record>>();
+// Returns `first_of(begins)`, the first records of units, as uint8 [units, 32]. Raises IndexError if units are not
+// ascending, or if one of them has less than `min_bytes` within `bytes`.
+template <class FirstOf>
+[[nodiscard]] NewItemBytes<Record> first_records(const UnitBytes& bytes, const UnitPlaces& begins,
+                                                 std::size_t min_bytes, FirstOf first_of) {
+    std::vector<Record> records;
     {
         const nanobind::gil_scoped_release release;
-        const std::span<const std::uint64_t> places(begins.data(), begins.size());
-        std::uint64_t before = 0;
-        for (const std::uint64_t begin : places) {
-            const bool within = before <= begin && begin <= bytes.size() && bytes.size() - begin >= least;
-            if (!within) throw nanobind::index_error("a unit that is not within the bytes");
-            before = begin;
+        const std::span<const std::uint64_t> offsets(begins.data(), begins.size());
+        std::uint64_t previous = 0;
+        for (const std::uint64_t begin : offsets) {
+            const bool is_ascending = previous <= begin;
+            const bool is_within = begin <= bytes.size() && bytes.size() - begin >= min_bytes;
+            if (!is_ascending || !is_within) throw nanobind::index_error("a unit that is not within the bytes");
+            previous = begin;
         }
-        *records = first(places);
+        records = first_of(offsets);
     }
-    auto* data = reinterpret_cast<std::uint8_t*>(records->data());
-    const std::size_t size = records->size();
-    const nanobind::capsule owner(records.release(),
-                                  [](void* old) noexcept { delete static_cast<std::vector<Record>*>(old); });
-    return RecordBytes(data, {size, sizeof(Record)}, owner);
+    return to_item_bytes(std::move(records));
 }
 
 }  // namespace sparsepool::chess

@@ -17,6 +17,7 @@
 
 #include "bind/faults.h"
 #include "bind/files.h"
+#include "chess/native/bind/arrays.h"
 #include "chess/native/bind/bind.h"
 #include "chess/native/bind/unit_block.h"
 #include "chess/native/units/drawn_units.h"
@@ -32,19 +33,11 @@ using Offsets = UnitPlaces;
 using Counts = nb::ndarray<const std::uint32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using UnitsWithDraws = std::tuple<Bytes, Offsets, Counts, Offsets>;
 
-template <class Number, class Container>
-nb::object as_array(Container values) {
-    auto kept = std::make_unique<Container>(std::move(values));
-    auto* data = reinterpret_cast<Number*>(kept->data());
-    const std::size_t size = kept->size();
-    const nb::capsule owner(kept.release(), [](void* old) noexcept { delete static_cast<Container*>(old); });
-    return nb::cast(nb::ndarray<nb::numpy, Number, nb::ndim<1>, nb::c_contig>(data, {size}, owner));
-}
-
 std::string_view view(const Bytes& bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
 std::span<const std::uint64_t> span(const Offsets& offsets) { return {offsets.data(), offsets.size()}; }
 
+// Returns (units, skipped data by kind, whether units have lost entries, entries without a score).
 nb::object units_of_file(const EntryFile& file, std::size_t chunk) {
     if (chunk >= file.num_pieces()) throw nb::index_error("the file has not so many chunks");
     UnitBlock block;
@@ -68,24 +61,25 @@ nb::object units_of_bytes(const Codec& codec, const Bytes& bytes) {
     return unit_tuple(std::move(block));
 }
 
-nb::object gather_units(const Bytes& bytes, const Offsets& begins, const Offsets& ends, const Offsets& order) {
+NewArray<std::uint8_t> gather_units(const Bytes& bytes, const Offsets& begins, const Offsets& ends,
+                                    const Offsets& order) {
     std::string out;
     {
         const nb::gil_scoped_release release;
         if (begins.size() != ends.size()) throw nb::value_error("begins and ends differ in number");
         for (const std::uint64_t unit : span(order)) {
-            const bool within =
+            const bool is_within =
                 unit < ends.size() && begins.data()[unit] <= ends.data()[unit] && ends.data()[unit] <= bytes.size();
-            if (!within) throw nb::index_error("a unit that is not within the bytes");
+            if (!is_within) throw nb::index_error("a unit that is not within the bytes");
         }
-        gather(view(bytes), span(begins), span(ends), span(order), out);
+        append_units(view(bytes), span(begins), span(ends), span(order), out);
     }
-    return as_array<std::uint8_t>(std::move(out));
+    return to_array<std::uint8_t>(std::move(out));
 }
 
 nb::object bucket_tuple(Buckets buckets) {
     const std::vector<std::uint64_t> begin(buckets.begin.begin(), buckets.begin.end());
-    return nb::make_tuple(as_array<std::uint8_t>(std::move(buckets.units)), as_array<std::uint64_t>(begin));
+    return nb::make_tuple(to_array<std::uint8_t>(std::move(buckets.units)), to_array<std::uint64_t>(begin));
 }
 
 void check_shift(unsigned shift) {
@@ -101,31 +95,31 @@ nb::object units_into_buckets(const std::vector<UnitsWithDraws>& blocks, unsigne
         }
         views.push_back({view(bytes), span(ends), {entries.data(), entries.size()}, span(draws)});
     }
-    Buckets found;
+    Buckets buckets;
     {
         const nb::gil_scoped_release release;
-        found = partition_into_buckets(views, shift);
+        buckets = partition_into_buckets(views, shift);
     }
-    return bucket_tuple(std::move(found));
+    return bucket_tuple(std::move(buckets));
 }
 
 nb::object drawn_into_buckets(const Bytes& drawn, unsigned shift) {
     check_shift(shift);
-    Buckets found;
+    Buckets buckets;
     {
         const nb::gil_scoped_release release;
-        found = partition_into_buckets(view(drawn), shift);
+        buckets = partition_into_buckets(view(drawn), shift);
     }
-    return bucket_tuple(std::move(found));
+    return bucket_tuple(std::move(buckets));
 }
 
-nb::object places_by_draw(const Bytes& drawn) {
+NewArray<std::uint64_t> places_by_draw(const Bytes& drawn) {
     std::vector<std::uint64_t> places;
     {
         const nb::gil_scoped_release release;
         places = sort_by_draw(view(drawn));
     }
-    return as_array<std::uint64_t>(std::move(places));
+    return to_array<std::uint64_t>(std::move(places));
 }
 
 nb::object drawn_units_at(const Bytes& drawn, const Offsets& places) {
@@ -137,12 +131,13 @@ nb::object drawn_units_at(const Bytes& drawn, const Offsets& places) {
     return unit_tuple(std::move(block));
 }
 
-RecordBytes first_entries_of(const Codec& codec, const UnitBytes& bytes, const UnitPlaces& begins) {
+NewItemBytes<Record> first_entries_of(const Codec& codec, const UnitBytes& bytes, const UnitPlaces& begins) {
     return first_records(bytes, begins, 0, [&](auto places) { return first_entries(codec, view(bytes), places); });
 }
 
 }  // namespace
 
+// Returns (bytes, ends, entries, fault or None).
 nb::object unit_tuple(UnitBlock block) {
     nb::object fault = nb::none();
     if (block.fault) {
@@ -150,9 +145,9 @@ nb::object unit_tuple(UnitBlock block) {
         fault = nb::make_tuple(name_of(block.fault->file), block.fault->reason, block.fault->offset,
                                kKinds[static_cast<std::size_t>(block.fault->kind)]);
     }
-    return nb::make_tuple(as_array<std::uint8_t>(std::move(block.bytes)),
-                          as_array<std::uint64_t>(std::move(block.ends)),
-                          as_array<std::uint32_t>(std::move(block.entries)), fault);
+    return nb::make_tuple(to_array<std::uint8_t>(std::move(block.bytes)),
+                          to_array<std::uint64_t>(std::move(block.ends)),
+                          to_array<std::uint32_t>(std::move(block.entries)), fault);
 }
 
 void bind_units(nb::module_& module) {

@@ -5,7 +5,7 @@
 
 #include "chess/native/board/bitboard.h"
 
-// Attack sets. Small tables on purpose (7 KB): they share the first-level cache with everything else.
+// Attack sets by tables. The tables are small on purpose (7 KB): they share the first-level cache with everything else.
 namespace sparsepool::chess {
 
 inline constexpr Bitboard kFileA = 0x0101010101010101;
@@ -14,12 +14,12 @@ inline constexpr Bitboard kRank1 = 0xFF;
 
 enum Line : std::uint8_t { kRank, kFile, kDiagonal, kAntidiagonal, kNumLines };
 
-// The four lines through a square. A slider's attacks along a line depend on the line's other squares only: they
-// are squeezed together (seven bits at most), looked up for the slider's place on the line, and spread again.
-// The same table serves all lines and pieces, so nothing branches on the kind of piece.
+// The four lines through a square. A slider's attacks along a line depend only on which other squares of the line are
+// occupied. Those are extracted (pext, seven bits at most), looked up by the slider's index on the line, and deposited
+// again (pdep). The same table serves all lines and pieces, so nothing branches on the kind of piece.
 struct SquareLines {
-    Bitboard mask[kNumLines] = {};      // without the square itself
-    std::uint16_t row[kNumLines] = {};  // in AttackTables::along, for the slider's place: squares of the line before it
+    Bitboard mask[kNumLines] = {};            // without the square itself
+    std::uint16_t table_row[kNumLines] = {};  // of AttackTables::on_line: 128 * the slider's index on the line
 };
 
 struct AttackTables {
@@ -27,37 +27,41 @@ struct AttackTables {
     std::array<Bitboard, 64> king{};
     std::array<std::array<Bitboard, 64>, 2> pawn{};  // [colour]
     std::array<SquareLines, 64> lines{};
-    std::array<std::uint8_t, 8 * 128> along{};  // by slider's place, then occupied squares of the line, squeezed
+    std::array<std::uint8_t, 8 * 128> on_line{};  // [slider's index on the line][occupied squares of the line, 7 bits]
 };
 
-consteval void add_target(AttackTables& tables, int square, int other) {
-    const int df = other % 8 - square % 8;
-    const int dr = other / 8 - square / 8;
+// Adds `target` to the attack sets of those pieces on `square` that reach it on an empty board.
+consteval void add_target(AttackTables& tables, int square, int target) {
+    const int files = target % 8 - square % 8;
+    const int ranks = target / 8 - square / 8;
+    const int squared_distance = files * files + ranks * ranks;  // 1 orthogonal step, 2 diagonal step, 5 knight's jump
+    if (squared_distance == 0) return;
     const auto index = static_cast<std::size_t>(square);
-    const Bitboard bit = Bitboard{1} << other;
-    const int distance = df * df + dr * dr;
-    if (distance == 5) tables.knight[index] |= bit;
-    if (distance == 1 || distance == 2) tables.king[index] |= bit;
-    if (distance == 2 && dr == 1) tables.pawn[0][index] |= bit;
-    if (distance == 2 && dr == -1) tables.pawn[1][index] |= bit;
-    const bool on_line[kNumLines] = {dr == 0, df == 0, df == dr, df == -dr};
+    const Bitboard bit = Bitboard{1} << target;
+    if (squared_distance == 5) tables.knight[index] |= bit;
+    if (squared_distance <= 2) tables.king[index] |= bit;
+    if (squared_distance == 2 && ranks == 1) tables.pawn[0][index] |= bit;
+    if (squared_distance == 2 && ranks == -1) tables.pawn[1][index] |= bit;
+    const bool is_on_line[kNumLines] = {ranks == 0, files == 0, files == ranks, files == -ranks};
     for (std::size_t line = 0; line < kNumLines; ++line) {
-        if (distance == 0 || !on_line[line]) continue;
+        if (!is_on_line[line]) continue;
         tables.lines[index].mask[line] |= bit;
-        if (other < square) tables.lines[index].row[line] += 128;
+        if (target < square) tables.lines[index].table_row[line] += 128;
     }
 }
 
-// What a slider attacks on a line of up to eight squares; the line's other squares are given without its own.
-consteval std::uint8_t attacked_along(unsigned place, unsigned others) {
+// Returns what a slider attacks on a line: in both directions up to the first occupied square, which is included. Bit i
+// of `occupied` and of the result is the i-th square of the line without the slider's own, which lies before bit
+// `slider_index`.
+consteval std::uint8_t attacks_on_line(unsigned slider_index, unsigned occupied) {
     unsigned attacked = 0;
-    for (unsigned i = place; i-- > 0;) {  // below, from the nearest
+    for (unsigned i = slider_index; i-- > 0;) {  // downwards
         attacked |= 1U << i;
-        if ((others >> i & 1U) != 0) break;
+        if ((occupied >> i & 1U) != 0) break;
     }
-    for (unsigned i = place; i < 7; ++i) {
+    for (unsigned i = slider_index; i < 7; ++i) {  // upwards
         attacked |= 1U << i;
-        if ((others >> i & 1U) != 0) break;
+        if ((occupied >> i & 1U) != 0) break;
     }
     return static_cast<std::uint8_t>(attacked);
 }
@@ -65,11 +69,11 @@ consteval std::uint8_t attacked_along(unsigned place, unsigned others) {
 consteval AttackTables make_attack_tables() {
     AttackTables tables;
     for (int square = 0; square < 64; ++square) {
-        for (int other = 0; other < 64; ++other) add_target(tables, square, other);
+        for (int target = 0; target < 64; ++target) add_target(tables, square, target);
     }
-    for (unsigned place = 0; place < 8; ++place) {
-        for (unsigned others = 0; others < 128; ++others) {
-            tables.along[128 * place + others] = attacked_along(place, others);
+    for (unsigned slider_index = 0; slider_index < 8; ++slider_index) {
+        for (unsigned occupied = 0; occupied < 128; ++occupied) {
+            tables.on_line[128 * slider_index + occupied] = attacks_on_line(slider_index, occupied);
         }
     }
     return tables;
@@ -80,35 +84,45 @@ inline constexpr AttackTables kAttacks = make_attack_tables();
 inline namespace SPARSEPOOL_ISA {
 
 #if defined(__BMI2__)
-// `use` is all ones or, for a line along which the piece doesn't move, zero: then nothing is attacked.
-[[nodiscard]] inline Bitboard line_attacks(const SquareLines& lines, Line line, Bitboard occupied, Bitboard use) {
-    const Bitboard mask = lines.mask[line] & use;
-    return deposit_bits(kAttacks.along.data()[lines.row[line] + extract_bits(occupied, mask)], mask);
+// Returns the attacks of a slider along a line. `moves_along` is all ones, or zero for a piece that does not move along
+// this line: then nothing is attacked.
+[[nodiscard]] inline Bitboard line_attacks(const SquareLines& lines, Line line, Bitboard occupied,
+                                           Bitboard moves_along) {
+    const Bitboard mask = lines.mask[line] & moves_along;
+    return deposit_bits(kAttacks.on_line.data()[lines.table_row[line] + extract_bits(occupied, mask)], mask);
 }
 #else
-// Without pext: subtracting the slider from the blockers above it flips everything up to the first one; the same
-// on the mirrored board gives the other direction. Bytes swapped mirror every line but the rank.
-[[nodiscard]] inline Bitboard line_attacks(const SquareLines& lines, Line line, Bitboard occupied, Bitboard use) {
-    const Bitboard mask = lines.mask[line] & use;
+// The same without pext. Files and diagonals by hyperbola quintessence (chessprogramming.org): subtracting the slider
+// from the blockers above it flips every square up to the first blocker, and the same on the mirrored board gives the
+// other direction. Swapping bytes mirrors every line but a rank, which is looked up instead.
+[[nodiscard]] inline Bitboard line_attacks(const SquareLines& lines, Line line, Bitboard occupied,
+                                           Bitboard moves_along) {
+    const auto square = static_cast<unsigned>(&lines - kAttacks.lines.data());
+    const Bitboard mask = lines.mask[line] & moves_along;
     if (line == kRank) {
-        const unsigned shift = static_cast<unsigned>(&lines - kAttacks.lines.data()) & 56;
+        const unsigned shift = square & 56;  // of the rank's byte
         const auto rank = static_cast<unsigned>(occupied >> shift) & 255;
-        const unsigned below = (1U << lines.row[line] / 128) - 1;
-        const unsigned attacked = kAttacks.along[lines.row[line] + ((rank & below) | (rank >> 1 & ~below & 127))];
-        return (Bitboard{(attacked & below) | (attacked & ~below) << 1} << shift) & mask;
+        const unsigned files_below = (1U << (square & 7)) - 1;
+        const unsigned without_slider = (rank & files_below) | (rank >> 1 & ~files_below & 127);
+        const unsigned attacked = kAttacks.on_line[lines.table_row[line] + without_slider];
+        const unsigned with_slider = (attacked & files_below) | (attacked & ~files_below) << 1;
+        return (Bitboard{with_slider} << shift) & mask;
     }
-    const Bitboard slider = bit_of(static_cast<unsigned>(&lines - kAttacks.lines.data()));
+    const Bitboard slider = bit_of(square);
     const Bitboard blockers = occupied & mask;
-    const Bitboard down = __builtin_bswap64(__builtin_bswap64(blockers) - __builtin_bswap64(slider));
-    return ((blockers - slider) ^ down) & mask;
+    const Bitboard upwards = blockers - slider;
+    const Bitboard downwards = __builtin_bswap64(__builtin_bswap64(blockers) - __builtin_bswap64(slider));
+    return (upwards ^ downwards) & mask;
 }
 #endif
 
-// Along ranks and files if `straight`, along diagonals if `slanted`: zero or all ones.
-[[nodiscard]] inline Bitboard slider_attacks(unsigned square, Bitboard occupied, Bitboard straight, Bitboard slanted) {
+// Returns the attacks along ranks and files if `orthogonal`, and along diagonals if `diagonal`; both are masks, all
+// ones or zero.
+[[nodiscard]] inline Bitboard slider_attacks(unsigned square, Bitboard occupied, Bitboard orthogonal,
+                                             Bitboard diagonal) {
     const SquareLines& lines = kAttacks.lines.data()[square];
-    return line_attacks(lines, kRank, occupied, straight) | line_attacks(lines, kFile, occupied, straight) |
-           line_attacks(lines, kDiagonal, occupied, slanted) | line_attacks(lines, kAntidiagonal, occupied, slanted);
+    return line_attacks(lines, kRank, occupied, orthogonal) | line_attacks(lines, kFile, occupied, orthogonal) |
+           line_attacks(lines, kDiagonal, occupied, diagonal) | line_attacks(lines, kAntidiagonal, occupied, diagonal);
 }
 
 [[nodiscard]] inline Bitboard bishop_attacks(unsigned square, Bitboard occupied) {

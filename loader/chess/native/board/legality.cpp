@@ -17,12 +17,12 @@ const char* describe(Illegal illegal) {
     return "unknown";
 }
 
-Illegal classify_problem(std::string_view words) {
+Illegal classify_problem(std::string_view problem) {
     for (const Illegal illegal : {Illegal::kKings, Illegal::kCastling, Illegal::kEnPassant, Illegal::kMove}) {
-        if (words == describe(illegal)) return illegal;
+        if (problem == describe(illegal)) return illegal;
     }
-    const bool is_of_move = words == kTakesKing || words == kBlockedCastling;
-    return is_of_move ? Illegal::kMove : Illegal::kNone;
+    if (problem == kTakesKing || problem == kBlockedCastling) return Illegal::kMove;
+    return Illegal::kNone;
 }
 
 }  // namespace sparsepool::chess

@@ -6,11 +6,11 @@
 
 #include "chess/native/board/rules.h"
 
-// Positions and moves that no game can have, Chess960 included. What is only unlikely is none: a double check that no
-// move gives, a right that can't be used now.
+// Positions and moves that no game can have, Chess960 included. What is only unlikely is legal here: a double check
+// that no move gives, a castling right that can't be used now.
 namespace sparsepool::chess {
 
-// Of several the first is told.
+// Why a position is illegal. Of several reasons the first is reported.
 enum class Illegal : std::uint8_t {
     kNone,
     kKings,
@@ -24,7 +24,7 @@ enum class Illegal : std::uint8_t {
 };
 inline constexpr std::size_t kNumIllegal = 9;
 
-// Words of a decoder for what a Position can't hold, and for moves.
+// Problems that decoders find before there is a Position, and problems of moves.
 inline constexpr char kNotOneKingEach[] = "a side has not exactly one king";
 inline constexpr char kNoCastling[] = "a castling right without its king and rook on the first rank";
 inline constexpr char kBadEnPassantSquare[] = "an en-passant square that no pawn has passed";
@@ -34,50 +34,57 @@ inline constexpr char kBlockedCastling[] = "castling without king and rook in pl
 
 [[nodiscard]] const char* describe(Illegal illegal);
 
-// What a decoder's words, as above, mean; kNone for others.
-[[nodiscard]] Illegal classify_problem(std::string_view words);
+// Returns what is illegal according to a problem that a decoder has found (the texts above); kNone for other problems.
+[[nodiscard]] Illegal classify_problem(std::string_view problem);
 
-// What becomes of illegal positions while entries are read. A move that no piece can make is damage also with kKeep:
-// nothing can be told of what comes of it.
+// What to do with illegal positions while entries are read. An impossible move is damage also with kKeep: the position
+// after it is unknown.
 enum class OnIllegal : std::uint8_t { kKeep, kStop, kSkip };
 
 inline namespace SPARSEPOOL_ISA {
 
+// Whether a side has more pawns and promoted pieces than the eight pawns that it began with.
 [[nodiscard]] inline bool has_too_many_pieces(const Position& position, unsigned colour) {
     const Bitboard own = position.of_colour(colour);
     const Bitboard queens = position.orthogonal_sliders() & position.diagonal_sliders();
-    const auto count = [own](Bitboard pieces) { return count_squares(pieces & own); };
-    const auto promoted = [](unsigned pieces, unsigned at_the_start) {
-        return pieces > at_the_start ? pieces - at_the_start : 0U;
+    const Bitboard bishops = position.diagonal_sliders() & ~queens;
+    const auto count_promoted = [own](Bitboard pieces, unsigned at_start) {
+        const unsigned count = count_squares(pieces & own);
+        return count > at_start ? count - at_start : 0U;
     };
-    // With eight pawns and no promoted piece there are 16 pieces at most.
-    return count(position.pawns()) + promoted(count(position.knights()), 2) +
-               promoted(count(position.diagonal_sliders() & ~queens), 2) + promoted(count(position.rooks()), 2) +
-               promoted(count(queens), 1) >
-           8;
+    const unsigned pawns = count_squares(position.pawns() & own);
+    const unsigned promoted = count_promoted(position.knights(), 2) + count_promoted(bishops, 2) +
+                              count_promoted(position.rooks(), 2) + count_promoted(queens, 1);
+    return pawns + promoted > 8;
 }
 
-// An en-passant square that a pawn can have passed over in the move before, its first one.
+// Whether `square` can be the en-passant square: empty, on the third rank of the opponent, and right behind one of the
+// opponent's pawns.
 [[nodiscard]] inline bool is_possible_ep_square(const Position& position, unsigned square) {
-    if (square >> 3 != (position.side == kWhite ? 5U : 2U)) return false;
-    const Bitboard theirs = position.pawns() & position.of_colour(position.side ^ 1U);
-    const unsigned pawn = position.side == kWhite ? square - 8 : square + 8;
-    return (theirs & bit_of(pawn)) != 0 && (position.occupied & bit_of(square)) == 0;
+    const bool is_white = position.side == kWhite;
+    if (square >> 3 != (is_white ? 5U : 2U)) return false;
+    const Bitboard enemy_pawns = position.pawns() & position.of_colour(position.side ^ 1U);
+    const unsigned pawn_square = is_white ? square - 8 : square + 8;
+    return (enemy_pawns & bit_of(pawn_square)) != 0 && (position.occupied & bit_of(square)) == 0;
 }
 
+// Whether a castling right has no rook on its square, or no king beside it on the same rank and on the right side.
 [[nodiscard]] inline bool has_castling_right_without_pieces(const Position& position) {
-    bool wrong = false;
+    bool is_wrong = false;
     for (unsigned bit = 0; bit < 4; ++bit) {
+        const bool has_right = (position.castling >> bit & 1U) != 0;
+        const bool is_king_side = bit % 2 == 0;
         const unsigned colour = bit / 2;
         const unsigned rook = position.castling_rook_square(bit);
         const unsigned king = king_square(position, colour);
-        const bool there = (position.rooks() & position.of_colour(colour) & bit_of(rook)) != 0;
-        const bool beside = king >> 3 == rook >> 3 && (rook > king) == (bit % 2 == 0);
-        wrong |= (position.castling >> bit & 1U) != 0 && !(there && beside);
+        const bool has_rook = (position.rooks() & position.of_colour(colour) & bit_of(rook)) != 0;
+        const bool has_king = king >> 3 == rook >> 3 && (rook > king) == is_king_side;
+        is_wrong |= has_right && !(has_rook && has_king);
     }
-    return wrong;
+    return is_wrong;
 }
 
+// Whether the position has an en-passant square that no double push of a pawn can have passed.
 [[nodiscard]] inline bool has_impossible_ep_square(const Position& position) {
     if (position.ep_square == kNoSquare) return false;
     if (!is_possible_ep_square(position, position.ep_square)) return true;
@@ -85,14 +92,14 @@ inline namespace SPARSEPOOL_ISA {
     return (position.occupied & bit_of(origin)) != 0;
 }
 
-// Of a position with one king each.
+// Returns what is illegal about a position in which each side has one king.
 [[nodiscard]] inline Illegal find_illegal(const Position& position) {
     constexpr Bitboard kOuterRanks = kRank1 | kRank1 << 56;
     if (has_too_many_pieces(position, kWhite) || has_too_many_pieces(position, kBlack)) return Illegal::kTooMany;
     if ((position.pawns() & kOuterRanks) != 0) return Illegal::kPawns;
     if (king_is_attacked(position, position.side ^ 1U)) {
-        const bool touch = (king_attacks(king_square(position, kWhite)) & position.kings()) != 0;
-        return touch ? Illegal::kKingsTouch : Illegal::kCheck;
+        const bool kings_touch = (king_attacks(king_square(position, kWhite)) & position.kings()) != 0;
+        return kings_touch ? Illegal::kKingsTouch : Illegal::kCheck;
     }
     if (position.castling != 0 && has_castling_right_without_pieces(position)) return Illegal::kCastling;
     return has_impossible_ep_square(position) ? Illegal::kEnPassant : Illegal::kNone;

@@ -9,7 +9,7 @@
 namespace sparsepool::chess {
 namespace {
 
-void count_kings(Census& census, const Record& record, const Pieces& pieces) {
+void count_kings(Census& census, const Record& record, const PieceSets& pieces) {
     const unsigned mover = record.flags & kBlackToMove;
     const unsigned flip = mover == kBlack ? 56U : 0U;
     ++census.own_kings[pieces.king(mover) ^ flip];
@@ -22,14 +22,15 @@ void count_move(Census& census, const Record& record) {
         return;
     }
     ++census.move_types[record.move >> 14];
-    census.captures += takes(record) ? 1U : 0U;
+    census.captures += is_plain_capture(record) ? 1U : 0U;
 }
 
+// Counts the score by result, and where the ply is known and the score not too large, by score and ply.
 void count_score(Census& census, const Record& record) {
     const int score = record.score;
-    const int row_of_result = record.result() == kNoResult ? 3 : record.result() + 1;
-    ++census
-          .scores[static_cast<std::size_t>(row_of_result) * Census::kScores + static_cast<std::size_t>(score + 32768)];
+    const int result_row = record.result() == kNoResult ? 3 : record.result() + 1;
+    const std::size_t result_begin = static_cast<std::size_t>(result_row) * Census::kScores;
+    ++census.scores[result_begin + static_cast<std::size_t>(score + 32768)];
     if (score < -Census::kLastScore || score >= Census::kLastScore) return;
     if ((record.flags & kNoPly) != 0) return;
     const auto column = static_cast<std::size_t>((score + Census::kLastScore) / Census::kScoreStep);
@@ -37,18 +38,20 @@ void count_score(Census& census, const Record& record) {
     ++census.score_plies[column * Census::kPlySteps + row];
 }
 
-void count_sign(Census::Counts& signs, unsigned mover, int label, int more_material) {
+// Counts whether a label of the mover agrees with the material. `material_lead`: the mover's material less the
+// opponent's.
+void count_sign(Census::Counts& signs, unsigned mover, int label, int material_lead) {
     const int sign = (label > 0) - (label < 0);
-    const int with_material = more_material > 0 ? sign : -sign;
-    ++signs[mover * Census::kSigns + static_cast<std::size_t>(with_material + 1)];
+    const int agreement = material_lead > 0 ? sign : -sign;  // -1, 0, 1
+    ++signs[mover * Census::kSigns + static_cast<std::size_t>(agreement + 1)];
 }
 
-void count_signs(Census& census, const Record& record, const Pieces& pieces) {
+void count_signs(Census& census, const Record& record, const PieceSets& pieces) {
     const unsigned mover = record.flags & kBlackToMove;
-    const int more_material = pieces.material(mover) - pieces.material(mover ^ 1U);
-    if (std::abs(more_material) < Census::kClearMaterial) return;
-    if (record.score != kNoScore) count_sign(census.score_signs, mover, record.score, more_material);
-    if (record.result() != kNoResult) count_sign(census.result_signs, mover, record.result(), more_material);
+    const int material_lead = pieces.material(mover) - pieces.material(mover ^ 1U);
+    if (std::abs(material_lead) < Census::kClearMaterial) return;
+    if (record.score != kNoScore) count_sign(census.score_signs, mover, record.score, material_lead);
+    if (record.result() != kNoResult) count_sign(census.result_signs, mover, record.result(), material_lead);
 }
 
 void add_counts(Census::Counts& to, const Census::Counts& from) {
@@ -60,7 +63,7 @@ void add_counts(Census::Counts& to, const Census::Counts& from) {
 void Census::add(std::span<const Record> records) {
     entries += records.size();
     for (const Record& record : records) {
-        const Pieces pieces(record);
+        const PieceSets pieces(record);
         white_to_move += (record.flags & kBlackToMove) == 0 ? 1U : 0U;
         in_check += (record.flags & kInCheck) != 0 ? 1U : 0U;
         ++piece_counts[count_squares(record.occupied)];

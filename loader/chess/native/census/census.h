@@ -10,7 +10,7 @@
 
 namespace sparsepool::chess {
 
-// Counts over entries, from which any statistic of a file follows. Not for two threads at once.
+// Counts over entries, from which the statistics of a file are computed. Not for two threads at once.
 struct Census {
     using Counts = std::vector<std::uint64_t>;
 

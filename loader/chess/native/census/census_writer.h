@@ -18,8 +18,8 @@ namespace sparsepool::chess {
 // Counts entries instead of writing them. Not for two threads at once.
 class CensusWriter final : public EntryWriter {
   public:
-    // `keeps_records`: whether `take_records` will be asked. `most_keys`: of the sample.
-    CensusWriter(bool keeps_records, std::size_t most_keys) : keeps_records_(keeps_records), keys_(most_keys) {
+    // `keeps_records`: for take_records. `max_keys`: of the sample of positions.
+    CensusWriter(bool keeps_records, std::size_t max_keys) : keeps_records_(keeps_records), keys_(max_keys) {
         records_.reserve(kBlock);
     }
 
@@ -29,31 +29,31 @@ class CensusWriter final : public EntryWriter {
         keys_.add(hash_of(key_of(entry.position, record)));
         ++entries_;
         ++length_;
-        if (!keeps_records_ && records_.size() == kBlock) count();
+        if (!keeps_records_ && records_.size() == kBlock) count_records();
         return {};
     }
 
     void begin_unit() override {
         end_unit();
-        begun_ = true;
+        in_unit_ = true;
     }
 
-    // Ends a chunk: counts what is waiting, and the length of the last unit.
+    // Ends a chunk: counts the records that are not counted yet, and the length of the last unit.
     void finish() override {
         end_unit();
-        count();
+        count_records();
     }
 
-    // Of the chunk that was ended last.
-    [[nodiscard]] std::vector<Record> take_records() { return std::exchange(kept_, {}); }
+    // Returns the records of the chunk that was ended last.
+    [[nodiscard]] std::vector<Record> take_records() { return std::exchange(finished_records_, {}); }
 
-    // Counts records without their keys.
+    // Counts records, but not their keys.
     void add(std::span<const Record> records) {
         census_.add(records);
         entries_ += records.size();
     }
 
-    // Of the chunks that were ended.
+    // Adds what another writer has counted of chunks that were ended.
     void add(const CensusWriter& other) {
         census_.add(other.census_);
         keys_.add(other.keys_);
@@ -67,27 +67,28 @@ class CensusWriter final : public EntryWriter {
     static constexpr std::size_t kBlock = 4096;  // records counted at once, while they are in the cache
 
     void end_unit() {
-        if (begun_) census_.add_length(length_);
-        begun_ = false;
+        if (in_unit_) census_.add_length(length_);
+        in_unit_ = false;
         length_ = 0;
     }
 
-    void count() {
+    // Counts the records that are not counted yet.
+    void count_records() {
         census_.add(records_);
         if (keeps_records_) {
-            kept_ = std::exchange(records_, {});
+            finished_records_ = std::exchange(records_, {});
         } else {
             records_.clear();
         }
     }
 
     bool keeps_records_;
-    bool begun_ = false;
-    std::uint64_t length_ = 0;
+    bool in_unit_ = false;
+    std::uint64_t length_ = 0;  // entries of the unit
     Census census_;
     KeySample keys_;
-    std::vector<Record> records_;
-    std::vector<Record> kept_;
+    std::vector<Record> records_;  // not counted yet
+    std::vector<Record> finished_records_;
 };
 
 }  // namespace sparsepool::chess

@@ -6,10 +6,11 @@
 #include "common/check.h"
 
 // chess768: piece and square as either side sees them, own pieces first: 384 * enemy + 64 * type + square. With king
-// buckets there are 768 inputs for each of them; 32 of them say that the view is mirrored too.
+// buckets there are 768 inputs for each bucket. Buckets for 32 squares mean that the view is also mirrored, so that the
+// own king is on files a to d.
 //
-// chess704: the same, but that the enemy's king is on the own king's plane. Nothing is lost where any two squares of a
-// king bucket are next to each other: both kings can't stand in it.
+// chess704: the same, but both kings share a plane. Nothing is lost if any two squares of a king bucket are neighbours:
+// the kings can't both be in it.
 namespace sparsepool::chess {
 
 struct Chess768 {
@@ -45,17 +46,20 @@ struct Chess704 : Chess768 {
     }
 };
 
-// `Rule`: Chess768 or Chess704.
+// Builds chess768 or chess704, as `Rule` says. Throws std::invalid_argument for other numbers of king buckets, and if
+// their numbers have gaps.
 template <class Rule>
 [[nodiscard]] FeatureSet make_chess768(const FeatureSettings& settings) {
-    const std::size_t size = settings.king_buckets.size();
+    const std::vector<std::uint8_t>& buckets = settings.king_buckets;
+    const std::size_t size = buckets.size();
     require(size == 0 || size == 64 || size == Chess768::kMirrored, "king_buckets: ", size,
             " numbers; allowed are 64, or 32 for files a to d");
-    for (unsigned bucket = 0; size != 0 && bucket < std::ranges::max(settings.king_buckets); ++bucket) {
-        require(std::ranges::count(settings.king_buckets, bucket) > 0, "king_buckets: no square has bucket ", bucket,
+    const unsigned last_bucket = buckets.empty() ? 0 : std::ranges::max(buckets);
+    for (unsigned bucket = 0; bucket < last_bucket; ++bucket) {
+        require(std::ranges::count(buckets, bucket) > 0, "king_buckets: no square has bucket ", bucket,
                 "; they are numbered from 0 without gaps");
     }
-    return make_set({make_part(Rule{settings.king_buckets}, 0)});
+    return build_set({build_piece_inputs(Rule{settings.king_buckets}, 0)});
 }
 
 }  // namespace sparsepool::chess

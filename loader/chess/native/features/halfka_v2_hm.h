@@ -30,7 +30,7 @@ struct HalfKAv2Hm {
 
 [[nodiscard]] inline FeatureSet make_halfka_v2_hm(const FeatureSettings& settings) {
     require(settings.king_buckets.empty(), "king_buckets: HalfKAv2_hm has its own");
-    return make_set({make_part(HalfKAv2Hm{}, 0)});
+    return build_set({build_piece_inputs(HalfKAv2Hm{}, 0)});
 }
 
 }  // namespace sparsepool::chess

@@ -7,8 +7,9 @@ namespace sparsepool::chess {
 
 inline constexpr std::uint32_t kNumPawnPairs = 96 * 95 / 2;
 
-// A pawn is 48 * (1 if the opponent's) + its square as that side sees it - 8.
-[[nodiscard]] constexpr std::uint32_t pawn_pair(std::uint32_t one, std::uint32_t other) {
+// Returns the index of a pair, as that of a cell of a triangular matrix. A pawn is given as 48 * (1 if the opponent's)
+// + its square as the view sees it - 8.
+[[nodiscard]] constexpr std::uint32_t pawn_pair_index(std::uint32_t one, std::uint32_t other) {
     const std::uint32_t high = one > other ? one : other;
     const std::uint32_t low = one > other ? other : one;
     return high * (high - 1) / 2 + low;

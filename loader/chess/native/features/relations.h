@@ -4,8 +4,8 @@
 #include "chess/native/features/pawn_pairs.h"
 #include "chess/native/features/threats.h"
 
-// Relations behind the pieces of a set: the threats of Stockfish's networks of three generations, and pairs of pawns.
-// Files of networks may have them in another order (pool/tasks/chess/stockfish).
+// Relations: the threats of three generations of Stockfish's networks, and pairs of pawns. Their inputs follow those of
+// the pieces. Files of networks may have them in another order (pool/tasks/chess/stockfish).
 namespace sparsepool::chess {
 
 inline constexpr Threats kThreatsV10 = make_threats({{
@@ -38,7 +38,8 @@ inline constexpr Threats kThreatsV16 = make_threats({{
 }});
 static_assert(kThreatsV16.num_inputs == 59'808);
 
-// 128 threats are more than trainers of these networks have room for; 46 and 33 are the most seen in random games.
+// Adds threats to a set. At most 128 of them are active: more than trainers of these networks have room for. The most
+// in random games were 46 and 33.
 [[nodiscard]] inline FeatureSet add_threats(FeatureSet set, const Threats& threats) {
     set.threats = &threats;
     set.num_inputs += threats.num_inputs;
@@ -46,7 +47,7 @@ static_assert(kThreatsV16.num_inputs == 59'808);
     return set;
 }
 
-// 96: the most pairs of 16 pawns on three files; 36 are the most seen.
+// Adds pawn pairs to a set. At most 96 are active, the most pairs of 16 pawns on three files. The most seen were 36.
 [[nodiscard]] inline FeatureSet add_pawn_pairs(FeatureSet set) {
     set.pawn_pairs = true;
     set.num_inputs += kNumPawnPairs;

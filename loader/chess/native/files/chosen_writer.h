@@ -9,16 +9,16 @@
 
 namespace sparsepool::chess {
 
-// Hands the entries on that were chosen, by their number: chosen[i] != 0. Entries behind the last are not. With `marks`
-// the others are handed on, too, without their score.
+// Forwards entry i to another writer if chosen[i] is not 0. With `marks` the other entries are forwarded, too, without
+// their score.
 class ChosenWriter final : public EntryWriter {
   public:
     ChosenWriter(EntryWriter& writer, std::vector<std::uint8_t> chosen, bool marks)
         : writer_(writer), chosen_(std::move(chosen)), marks_(marks) {}
 
     [[nodiscard]] std::string add(const Entry& entry) override {
-        const std::uint64_t number = entries_++;
-        if (number < chosen_.size() && chosen_[number] != 0) return writer_.add(entry);
+        const std::uint64_t index = entries_++;
+        if (index < chosen_.size() && chosen_[index] != 0) return writer_.add(entry);
         if (!marks_) return {};
         Entry marked = entry;
         marked.score = kNoScore;

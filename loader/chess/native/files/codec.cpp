@@ -4,6 +4,7 @@
 
 namespace sparsepool::chess {
 
+// Reads one lane after the other; formats that gain by it read them in turn.
 void Codec::read_lanes(std::span<Lane> lanes, std::size_t count, bool checks) const {
     for (Lane& lane : lanes) {
         const std::size_t read = lane.walk->read(lane.out, count, checks);
@@ -12,32 +13,44 @@ void Codec::read_lanes(std::span<Lane> lanes, std::size_t count, bool checks) co
     }
 }
 
+// Whether the bytes decode to at least one entry, without other damage than that they end too early.
 bool Codec::begins_a_file(std::string_view head) const {
-    const std::unique_ptr<Walk> through = walk(head, {});
+    const std::unique_ptr<Walk> head_walk = walk(head, {});
     bool has_entry = false;
-    while (through->next() != nullptr) has_entry = true;
-    const std::optional<Damage> damage = through->damage();
-    return has_entry && (!damage || damage->cut);
+    while (head_walk->next() != nullptr) has_entry = true;
+    const std::optional<Damage> damage = head_walk->damage();
+    return has_entry && (!damage || damage->truncated);
 }
 
 std::size_t Games::find_end(std::string_view bytes, std::size_t begin) const {
-    for (std::size_t at = begin + header_; at + 4 <= bytes.size(); at += 4) {
-        std::uint32_t word = 0;
-        std::memcpy(&word, bytes.data() + at, sizeof word);
-        if (word == 0) return at + 4;
+    constexpr std::size_t kPairBytes = 4;  // a move and a score; zeros end the game (formats/games.h)
+    for (std::size_t offset = begin + header_; offset + kPairBytes <= bytes.size(); offset += kPairBytes) {
+        std::uint32_t pair = 0;
+        std::memcpy(&pair, bytes.data() + offset, sizeof pair);
+        if (pair == 0) return offset + kPairBytes;
     }
     return std::string_view::npos;
 }
 
+// Returns where the last complete unit ends.
 std::size_t ScannedUnits::whole(std::string_view bytes, std::size_t) const {
     std::size_t whole = 0;
-    for (std::size_t end = 0; end != std::string_view::npos; end = find_end(bytes, whole)) whole = end;
+    std::size_t end = 0;
+    while (end != std::string_view::npos) {
+        whole = end;
+        end = find_end(bytes, whole);
+    }
     return whole;
 }
 
+// Counts the units of bytes that end with a complete unit.
 std::uint64_t ScannedUnits::count(std::string_view whole) const {
     std::uint64_t units = 0;
-    for (std::size_t at = 0; at < whole.size(); at = find_end(whole, at)) ++units;
+    std::size_t offset = 0;
+    while (offset < whole.size()) {
+        offset = find_end(whole, offset);
+        ++units;
+    }
     return units;
 }
 

@@ -6,15 +6,15 @@ namespace sparsepool::chess {
 
 std::vector<stream::SkippedData> EntryFile::skipped(std::size_t piece, const Piece& read,
                                                     const SkippedTally& tally) const {
-    std::vector<stream::SkippedData> found;
+    std::vector<stream::SkippedData> skipped;
     for (std::size_t i = 0; i < tally.kinds.size(); ++i) {
         const SkippedTally::Kind& kind = tally.kinds[i];
         if (kind.reason.empty()) continue;
-        found.push_back({chess::describe(static_cast<Illegal>(i)),
-                         fault_of(piece, read, {kind.offset, kind.unit, kind.reason, false}), kind.entries, kind.units,
-                         codec_.units().word()});
+        skipped.push_back({chess::describe(static_cast<Illegal>(i)),
+                           fault_of(piece, read, {kind.offset, kind.unit, kind.reason, false}), kind.entries,
+                           kind.units, codec_.units().word()});
     }
-    return found;
+    return skipped;
 }
 
 }  // namespace sparsepool::chess

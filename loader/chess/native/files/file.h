@@ -43,7 +43,7 @@ class EntryFile {
     [[nodiscard]] std::string change() const { return expected_ ? change_since(*expected_, path_) : std::string(); }
     [[nodiscard]] virtual Piece read(std::size_t piece) const = 0;
 
-    // Through a piece, which must stay.
+    // Returns a walk through a piece, which must outlive it.
     [[nodiscard]] virtual std::unique_ptr<Walk> walk(const Piece& piece, const ReadOptions& options) const {
         return codec_.walk_under(header_, piece.bytes, options);
     }
@@ -51,37 +51,37 @@ class EntryFile {
     // Bytes of the file up to the end of its last whole unit.
     [[nodiscard]] virtual std::uint64_t whole_size() const = 0;
 
-    // Of what was read: damage as a user is told of it.
+    // Returns damage of a piece that was read as a fault for the user.
     [[nodiscard]] virtual stream::SourceFault fault_of(std::size_t piece, const Piece& read,
                                                        const Damage& damage) const = 0;
 
-    // Of an entry that a writer refuses, read last by `walk`.
+    // Returns the fault of the entry that `walk` has read last, which a writer refuses.
     [[nodiscard]] virtual stream::SourceFault refusal(std::size_t piece, const Piece& read, const Walk& walk,
                                                       std::string reason) const {
-        const std::string number = std::to_string(read.first_unit + walk.units());
-        return {path_, offset(piece),
-                std::string(codec_.units().word()) + " " + number +
-                    (read.first_unit == 0 && piece != 0 ? " from here on" : "") + ": " + std::move(reason)};
+        const bool counts_from_piece = read.first_unit == 0 && piece != 0;
+        std::string text = std::string(codec_.units().word()) + " " + std::to_string(read.first_unit + walk.units());
+        if (counts_from_piece) text += " from here on";
+        return {path_, offset(piece), text + ": " + reason};
     }
 
-    // What was left out of a piece, by kind.
+    // Returns what was skipped of a piece, by kind.
     [[nodiscard]] std::vector<stream::SkippedData> skipped(std::size_t piece, const Piece& read,
                                                            const SkippedTally& tally) const;
 
-    // Why there is nothing good in the file, if that is known before it is read.
+    // Returns why there is nothing good in the file, if that is known before it is read.
     [[nodiscard]] virtual std::optional<stream::SourceFault> find_unusable_reason() const { return std::nullopt; }
 
-    // The CRC-32C of what comes before a piece's bytes and is not among them.
+    // Returns the CRC-32C of a header before a piece's bytes that is not among them.
     [[nodiscard]] virtual std::uint32_t sum_before(std::size_t) const { return 0; }
 
-    // Of a piece that has other bytes than when it was read first.
+    // Returns the message for a piece that has other bytes than when it was first read.
     [[nodiscard]] virtual const char* describe_change() const {
         return "the entries from here on have other bytes than when they were read first";
     }
 
   protected:
-    // "line 7: " of a unit in which damage is, where its number is told.
-    [[nodiscard]] std::string describe(std::uint64_t unit) const {
+    // Returns "line 7: " for messages on a unit of a text; an empty text for other formats.
+    [[nodiscard]] std::string unit_prefix(std::uint64_t unit) const {
         if (!codec_.is_text()) return {};
         return std::string(codec_.units().word()) + " " + std::to_string(unit + (codec_.has_lines() ? 1 : 0)) + ": ";
     }

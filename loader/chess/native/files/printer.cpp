@@ -18,6 +18,7 @@ char* write_none(char* out) { return std::ranges::copy(std::string_view("\tnone"
 
 }  // namespace
 
+// An unknown ply or result is `none`.
 char* write_line(const Entry& entry, unsigned move_number, char* out) {
     out = write_fen(entry.position, move_number, out);
     *out++ = '\t';

@@ -30,16 +30,19 @@ class FileReader final : public PositionReader {
         std::size_t piece = 0;
     };
 
-    struct Open;
+    struct OpenChunk;
 
-    // What is there to be read; else the fault is the reading's.
-    [[nodiscard]] std::unique_ptr<Open> open(Reading& reading) const;
+    // Reads a chunk's bytes and begins its walk. Returns null if its bytes have changed; that is the reading's fault
+    // then.
+    [[nodiscard]] std::unique_ptr<OpenChunk> open(Reading& reading, std::size_t index) const;
     void read_together(std::span<Reading> readings, std::size_t first, bool checks, const Appended& appended) const;
-    void close(Reading& reading, Open& open) const;
+    void read_blocks(std::span<Reading> readings, std::span<std::unique_ptr<OpenChunk>> open_chunks, bool checks,
+                     const Appended& appended) const;
+    void close(Reading& reading, OpenChunk& chunk) const;
 
     std::vector<std::shared_ptr<const EntryFile>> files_;
     std::vector<Chunk> chunks_;
-    // Chunks in which nothing was wrong: judging again costs a tenth of reading records, and finds nothing.
+    // Chunks in which nothing was wrong. Checking them again would cost a tenth of reading records.
     std::unique_ptr<std::atomic<bool>[]> good_;
     stream::ChunkSums sums_;
 };

@@ -4,8 +4,9 @@
 
 namespace sparsepool::chess {
 
-SkippedTally::Kind& SkippedTally::kind_of(Illegal illegal, std::string_view reason, std::uint64_t offset,
-                                          std::uint64_t unit) {
+// Returns the tally of a kind. Where it is the first of its kind, its place and reason are recorded.
+SkippedTally::Kind& SkippedTally::record_first(Illegal illegal, std::string_view reason, std::uint64_t offset,
+                                               std::uint64_t unit) {
     Kind& kind = kinds.at(static_cast<std::size_t>(illegal));
     if (kind.reason.empty()) {
         kind.offset = offset;
@@ -16,13 +17,13 @@ SkippedTally::Kind& SkippedTally::kind_of(Illegal illegal, std::string_view reas
 }
 
 void SkippedTally::add_entry(Illegal illegal, std::string_view reason, std::uint64_t offset, std::uint64_t unit) {
-    ++kind_of(illegal, reason, offset, unit).entries;
+    ++record_first(illegal, reason, offset, unit).entries;
     cuts_units = true;
 }
 
 void SkippedTally::add_unit(Illegal illegal, std::string_view reason, std::uint64_t offset, std::uint64_t unit,
                             const Extent& extent, std::uint64_t entries) {
-    Kind& kind = kind_of(illegal, reason, offset, unit);
+    Kind& kind = record_first(illegal, reason, offset, unit);
     kind.entries += entries;
     ++kind.units;
     extents.push_back(extent);

@@ -11,14 +11,14 @@
 
 namespace sparsepool::chess {
 
-// A whole unit that was left out, in the bytes that are read.
+// A whole unit that was skipped, in the bytes that are read.
 struct Extent {
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
     std::uint64_t number = 0;  // of units before it
 };
 
-// Counts what a walk has left out, by kind: an Illegal, or kNone of what can't be read.
+// Counts what a walk has skipped, by kind: an Illegal, or kNone for what can't be read.
 struct SkippedTally {
     struct Kind {
         std::uint64_t entries = 0;
@@ -29,7 +29,7 @@ struct SkippedTally {
     };
     std::array<Kind, kNumIllegal> kinds{};
     std::vector<Extent> extents;  // of the whole units, ascending
-    bool cuts_units = false;      // entries of units were left out whose other entries stay
+    bool cuts_units = false;      // entries were skipped of units whose other entries stay
 
     // Counts an entry of a unit whose other entries may stay. `offset`, `unit`: of the fault, as Damage has them.
     void add_entry(Illegal illegal, std::string_view reason, std::uint64_t offset, std::uint64_t unit);
@@ -41,7 +41,7 @@ struct SkippedTally {
     [[nodiscard]] bool is_empty() const;
 
   private:
-    Kind& kind_of(Illegal illegal, std::string_view reason, std::uint64_t offset, std::uint64_t unit);
+    Kind& record_first(Illegal illegal, std::string_view reason, std::uint64_t offset, std::uint64_t unit);
 };
 
 }  // namespace sparsepool::chess

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "chess/native/files/file.h"
@@ -17,9 +18,9 @@ class PlainUnitFile final : public EntryFile {
 
     using EntryFile::EntryFile;
 
-    // Finds the pieces, or takes them. Records: by arithmetic.
-    [[nodiscard]] std::optional<FileFault> cut(const FileDescriptor& file,
-                                               std::optional<std::vector<std::uint64_t>> borders);
+    // Finds where pieces begin: of records of one size by arithmetic, of others by `borders` or by reading the file.
+    [[nodiscard]] std::optional<FileFault> find_pieces(const FileDescriptor& file,
+                                                       std::optional<std::vector<std::uint64_t>> borders);
 
     [[nodiscard]] std::size_t num_pieces() const override { return begins_.size() - 1; }
     [[nodiscard]] std::uint64_t offset(std::size_t piece) const override { return begins_[piece]; }
@@ -33,13 +34,14 @@ class PlainUnitFile final : public EntryFile {
     [[nodiscard]] std::vector<std::uint64_t> borders() const;
 
   private:
-    [[nodiscard]] std::optional<FileFault> find_units(const FileDescriptor& file);
+    [[nodiscard]] std::optional<FileFault> scan_pieces(const FileDescriptor& file);
+    [[nodiscard]] std::size_t add_pieces(std::string_view bytes, std::uint64_t begin);
 
     std::vector<std::uint64_t> begins_;  // of each piece; the size last
     std::uint64_t whole_size_ = 0;
 };
 
-// One that is.
+// A compressed file of records or games.
 class PackedUnitFile final : public EntryFile {
   public:
     PackedUnitFile(std::string path, std::optional<ExpectedFile> expected, std::uint64_t size, const Codec& codec,

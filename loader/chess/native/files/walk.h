@@ -20,7 +20,7 @@ struct Damage {
     std::uint64_t offset = 0;  // of the bytes walked through
     std::uint64_t unit = 0;    // number of the record, line or game; of an entry in its chain
     std::string reason;
-    bool cut = false;  // only that the bytes end too early
+    bool truncated = false;  // only that the bytes end too early
 };
 
 using CountedReason = std::pair<std::string, std::uint64_t>;
@@ -52,7 +52,7 @@ struct WalkState {
     std::uint64_t entry_index = 0;  // within the game
     bool in_game = false;           // between a game's header and its end
     std::int8_t white_result = 0;   // of the game
-    bool cut = false;               // the fault is only that the bytes end too early
+    bool truncated = false;         // the fault is only that the bytes end too early
     std::string fault;              // at `offset`; empty: none
     SkippedTally skipped;
     Position next;  // of the game, after the move of the current entry
@@ -127,7 +127,7 @@ class UnitWalk final : public Walk {
     }
     [[nodiscard]] std::optional<Damage> damage() const override {
         if (state_.fault.empty()) return std::nullopt;
-        return Damage{state_.offset, state_.units, state_.fault, state_.cut};
+        return Damage{state_.offset, state_.units, state_.fault, state_.truncated};
     }
 
   private:

@@ -19,34 +19,35 @@ class EntryWriter {
     EntryWriter(const EntryWriter&) = delete;
     EntryWriter& operator=(const EntryWriter&) = delete;
 
-    // Gives back why the entry can't be stored (then nothing has changed), or an empty text. What a format has no room
-    // for is left out; that the entry reads back as another one is no fault.
+    // Adds an entry. Returns why it can't be stored (then nothing has changed), or an empty text. Parts that a format
+    // has no room for are dropped without a fault.
     [[nodiscard]] virtual std::string add(const Entry& entry) = 0;
 
-    // The entries that follow are of another record, line, game or chain of where they come from.
+    // Says that the next entries come from another record, line, game or chain of their source.
     virtual void begin_unit() {}
 
-    // Ends what is begun. More entries may be added.
+    // Ends a game or chunk that is begun. More entries may be added.
     virtual void finish() = 0;
 
-    // The bytes that are done since the last call.
+    // Returns the bytes that were completed since the last call.
     [[nodiscard]] std::vector<std::uint8_t> take() { return std::exchange(output_, {}); }
 
     [[nodiscard]] std::uint64_t entries() const { return entries_; }
 
-    // What was written otherwise than the entries have it, in words, and of how many of them.
+    // Returns what was written otherwise than the entries have it, as descriptions with numbers of entries.
     [[nodiscard]] std::vector<std::pair<std::string, std::uint64_t>> changes() const;
 
   protected:
     // Counts an entry without a score. For formats whose other readers take the mark for a score.
     void count_unscored(const Entry& entry) { unscored_ += entry.score == kNoScore ? 1 : 0; }
 
-    // Counts what the entry lacks, but for `kept` (EntryPart), and a clock beyond `max_clock`, which is the same
-    // always.
-    void count_changes(const Entry& entry, unsigned kept, unsigned max_clock) {
-        if ((entry.missing_parts & ~kept) == 0 && entry.position.rule50 <= max_clock) [[likely]]
+    // Counts the entry's missing parts that the format can't mark as missing, and a clock beyond `max_clock`.
+    // `markable`: mask of EntryPart that the format can mark; this and max_clock are constants of a format.
+    void count_changes(const Entry& entry, unsigned markable, unsigned max_clock) {
+        const unsigned substituted = entry.missing_parts & ~markable;
+        if (substituted == 0 && entry.position.rule50 <= max_clock) [[likely]]
             return;
-        for (unsigned i = 0; i < substituted_.size(); ++i) substituted_[i] += (entry.missing_parts & ~kept) >> i & 1U;
+        for (unsigned i = 0; i < substituted_.size(); ++i) substituted_[i] += substituted >> i & 1U;
         clamped_clocks_ += entry.position.rule50 > max_clock ? 1 : 0;
         max_clock_ = max_clock;
     }

@@ -19,11 +19,11 @@ struct MaterialModel {
     std::uint32_t unit = 1;  // of the material in the polynomials
     double scale = 1.0;      // of the width
 
-    // Of the game's result, given the score; both as the same side sees them.
+    // Returns the probability of the game's result, given the score; both as the same side sees them.
     [[nodiscard]] double probability(int material, int score, int result) const;
 };
 
-// Chances to be kept, by what an entry is; they are multiplied. Empty ones are 1.
+// Probabilities with which an entry is kept, which are multiplied. Empty ones are 1.
 struct Chances {
     double of_all = 1.0;
     std::vector<double> by_ply;  // from 0 on; later plies have the last one's

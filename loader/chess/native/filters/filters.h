@@ -11,7 +11,7 @@
 #include "random/philox.h"
 #include "stream/records.h"
 
-// Which entries are left out of the stream: a pure function of (seed, epoch, chunk, entry) and the chunk (I1).
+// Which entries the stream skips: a pure function of (seed, epoch, chunk, entry) and the chunk (I1).
 namespace sparsepool::chess {
 
 // loader/chess/filters says what each means.
@@ -36,81 +36,81 @@ class Filter {
     Filter(const FilterSettings& settings, std::uint64_t seed);
 
     [[nodiscard]] bool needs_checks() const { return needs_checks_; }
-    [[nodiscard]] bool counts_pieces() const { return settings_.piece_count; }
+    [[nodiscard]] bool balances_piece_counts() const { return settings_.piece_count; }
 
-    // What is remembered of a chunk, and memory to be used again.
-    struct Kept {
-        int last_ply = -1;                   // of the entry before
+    // What the filters remember of a chunk, and memory that is used again.
+    struct ChunkState {
+        int last_ply = -1;                   // of the previous entry
         int last_score = kNoScore;           // the last one that was neither missing nor a placeholder
-        bool numbers = false;                // whether those of the entries are wanted
-        std::vector<std::uint32_t> entries;  // their numbers, if they are, or the piece count's filter will need them
-        std::vector<std::uint32_t> words;
+        bool keeps_entries = false;          // whether the caller needs `entries`
+        std::vector<std::uint32_t> entries;  // indices of kept entries, for the caller or the filter by piece count
+        std::vector<std::uint32_t> random_words;
         std::vector<double> registers;
-        std::vector<std::uint8_t> holds;   // of each record: whether all of `where` does
-        std::vector<std::uint8_t> passes;  // one condition
+        std::vector<std::uint8_t> passes_conditions;  // by record: whether all of `where` hold
+        std::vector<std::uint8_t> passes_one;         // by record: whether one condition holds
     };
 
-    // Keeps, in place and in order, what passes of the records of a chunk from the `begin`-th on, all filters but the
-    // piece count's. The first of them is entry `first_entry` of the chunk.
+    // Keeps, in place and in order, the records of a chunk from index `begin` on that pass all filters but the one by
+    // piece count. The record at `begin` is entry `first_entry` of the chunk.
     void apply(stream::RecordBuffer& records, std::size_t begin, std::uint32_t first_entry, std::uint64_t epoch,
-               std::uint64_t chunk, Kept& kept) const;
+               std::uint64_t chunk, ChunkState& state) const;
 
-    // The piece count's filter, for a whole chunk that passed the others. `kept`: the entries' numbers, before and
-    // after.
-    void thin_out(stream::RecordBuffer& records, std::uint64_t epoch, std::uint64_t chunk,
-                  std::vector<std::uint32_t>& kept) const;
+    // Filters a full chunk, which has passed the other filters, by piece count. `entries` are the indices of its
+    // records, before and after.
+    void balance_piece_counts(stream::RecordBuffer& records, std::uint64_t epoch, std::uint64_t chunk,
+                              std::vector<std::uint32_t>& entries) const;
 
   private:
-    // Random words of an entry, one for each choice.
+    // The random words of an entry, one for each random filter.
     enum Word : unsigned { kRandomSkip, kWinDrawLoss, kPieceCount, kChance };
 
     [[nodiscard]] static random::Counter counter_of(std::uint32_t entry, std::uint64_t chunk, std::uint64_t epoch);
-    [[nodiscard]] static bool is_zero_placeholder(const Record& record, Kept& kept);
+    [[nodiscard]] static bool is_zero_placeholder(const Record& record, ChunkState& state);
     [[nodiscard]] bool passes_fixed(const Record& record) const;
-    [[nodiscard]] bool passes_random(const Record& record, const std::uint32_t* words) const;
-    void run_where(std::span<const Record> records, Kept& kept) const;
+    [[nodiscard]] bool passes_random(const Record& record, const std::uint32_t* random_words) const;
+    void run_conditions(std::span<const Record> records, ChunkState& state) const;
 
     FilterSettings settings_;
     const WinDrawLossTables& win_draw_loss_;
     random::Key key_;
     std::uint64_t random_threshold_;
-    unsigned unwanted_flags_;
+    unsigned skipped_flags_;
     bool needs_checks_;
-    bool by_chance_;
-    bool draws_;  // whether any choice but the piece count's is random
+    bool uses_chances_;
+    bool draws_words_;  // whether any filter but the one by piece count is random
 };
 
 // The filters of one chunk while it is decoded block by block: a block is filtered while it is in the cache.
 class ChunkFilter {
   public:
-    // `numbers`: whether `kept` will be asked.
-    ChunkFilter(const Filter& filter, std::uint64_t epoch, std::uint64_t chunk, bool numbers = false)
+    // `keeps_entries`: whether kept_entries() is needed.
+    ChunkFilter(const Filter& filter, std::uint64_t epoch, std::uint64_t chunk, bool keeps_entries = false)
         : filter_(filter), epoch_(epoch), chunk_(chunk) {
-        kept_.numbers = numbers;
+        state_.keeps_entries = keeps_entries;
     }
 
-    // What has been appended to `records` since the last call is the chunk's next entries.
-    void block(stream::RecordBuffer& records) {
+    // Filters the records that were appended since the last call, which are the chunk's next entries.
+    void filter_block(stream::RecordBuffer& records) {
         const auto added = static_cast<std::uint32_t>(records.size() - size_);
-        filter_.apply(records, size_, entries_, epoch_, chunk_, kept_);
+        filter_.apply(records, size_, entries_, epoch_, chunk_, state_);
         entries_ += added;
         size_ = records.size();
     }
 
-    void end(stream::RecordBuffer& records) {
-        if (filter_.counts_pieces()) filter_.thin_out(records, epoch_, chunk_, kept_.entries);
+    void finish(stream::RecordBuffer& records) {
+        if (filter_.balances_piece_counts()) filter_.balance_piece_counts(records, epoch_, chunk_, state_.entries);
     }
 
-    [[nodiscard]] std::uint32_t entries() const { return entries_; }  // seen
-    [[nodiscard]] const std::vector<std::uint32_t>& kept() const { return kept_.entries; }
+    [[nodiscard]] std::uint32_t entries() const { return entries_; }  // read so far
+    [[nodiscard]] const std::vector<std::uint32_t>& kept_entries() const { return state_.entries; }
 
   private:
     const Filter& filter_;
     std::uint64_t epoch_;
     std::uint64_t chunk_;
     std::uint32_t entries_ = 0;
-    std::size_t size_ = 0;  // of what was kept
-    Filter::Kept kept_;
+    std::size_t size_ = 0;  // number of kept records
+    Filter::ChunkState state_;
 };
 
 }  // namespace sparsepool::chess

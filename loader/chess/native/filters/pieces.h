@@ -9,12 +9,13 @@
 
 namespace sparsepool::chess {
 
-// The pieces of a record by kind. Bit j of a set: the piece on the j-th occupied square.
-class Pieces {
+// The pieces of a record by type. Bit j of a set is the piece on the j-th occupied square. The types are bits of piece
+// codes: plane 1 knight, rook, king; plane 2 bishop, rook; plane 3 queen, king.
+class PieceSets {
   public:
     using Set = std::uint32_t;
 
-    explicit Pieces(const Record& record) : record_(record) {}
+    explicit PieceSets(const Record& record) : record_(record) {}
 
     [[nodiscard]] Set knights() const { return plane(1) & ~plane(2) & ~plane(3); }
     [[nodiscard]] Set bishops() const { return plane(2) & ~plane(1); }
@@ -24,24 +25,24 @@ class Pieces {
     [[nodiscard]] Set pawns() const { return all() & ~(plane(1) | plane(2) | plane(3)); }
     [[nodiscard]] Set of_colour(unsigned colour) const { return colour == kBlack ? plane(0) : all() & ~plane(0); }
 
-    // Pawn 1, knight 3, bishop 3, rook 5, queen 9.
+    // Returns the sum of pawn 1, knight 3, bishop 3, rook 5, queen 9.
     [[nodiscard]] int material() const { return material_of(~Set{0}); }
     [[nodiscard]] int material(unsigned colour) const { return material_of(of_colour(colour)); }
 
-    // Knight 1, bishop 1, rook 2, queen 4; 24 at most.
+    // Returns the sum of knight 1, bishop 1, rook 2, queen 4; 24 at most.
     [[nodiscard]] int phase() const {
-        return std::min(std::popcount(knights() | bishops()) + 2 * std::popcount(rooks()) + 4 * std::popcount(queens()),
-                        24);
+        const int minor = std::popcount(knights() | bishops());
+        return std::min(minor + 2 * std::popcount(rooks()) + 4 * std::popcount(queens()), 24);
     }
 
     [[nodiscard]] unsigned king(unsigned colour) const {
         return nth_square(record_.occupied, static_cast<unsigned>(std::countr_zero(kings() & of_colour(colour))));
     }
 
-    // Whether a piece of this colour stands on the square.
-    [[nodiscard]] bool is_on(unsigned square, unsigned colour) const {
+    // Whether a piece of this colour is on the square.
+    [[nodiscard]] bool has_piece_on(unsigned square, unsigned colour) const {
         const std::uint64_t bit = std::uint64_t{1} << square;
-        const Set piece = Set{1} << (count_squares(record_.occupied & (bit - 1)) & 31U);
+        const Set piece = Set{1} << (squares_before(record_.occupied, square) & 31U);
         return (record_.occupied & bit) != 0 && (of_colour(colour) & piece) != 0;
     }
 
@@ -58,9 +59,9 @@ class Pieces {
     const Record& record_;
 };
 
-// Whether an enemy piece stands on the move's destination: not en passant.
-[[nodiscard]] inline bool takes(const Record& record) {
-    return Pieces(record).is_on(Move{record.move}.to(), (record.flags & kBlackToMove) ^ 1U);
+// Whether the move takes a piece on its destination: not en passant.
+[[nodiscard]] inline bool is_plain_capture(const Record& record) {
+    return PieceSets(record).has_piece_on(Move{record.move}.to(), (record.flags & kBlackToMove) ^ 1U);
 }
 
 }  // namespace sparsepool::chess

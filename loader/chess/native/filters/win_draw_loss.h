@@ -19,21 +19,22 @@ namespace sparsepool::chess {
 
 inline constexpr double kLastWinRateScore = 2000.0;  // in the model's unit
 
-// The same probability from tables, and not the same on every machine: wrong by kError at most. What is not decided by
-// that (of ten thousand words two) is left to the exact one. So the answer is exact all the same.
+// Decides by tables whether an entry is kept. The probability from the tables differs between machines, by kError at
+// most. Where that could change the decision (for two of ten thousand words), the exact probability decides. So the
+// decision is the same on every machine.
 class WinDrawLossTables {
   public:
     static constexpr unsigned kLastPly = 240;  // from here on the model stays the same
 
     static const WinDrawLossTables& get();
 
-    // word < threshold_of(win_draw_loss_probability(ply, score, result))
-    [[nodiscard]] bool keeps(std::uint32_t word, unsigned ply, int score, int result) const {
-        const float apart = guess(ply, score, result) - static_cast<float>(word) * 0x1p-32F;
-        if (apart > -kError && apart < kError) [[unlikely]] {
-            return word < threshold_of(win_draw_loss_probability(ply, score, result));
+    // Returns whether random_word < threshold_of(win_draw_loss_probability(ply, score, result)).
+    [[nodiscard]] bool keeps(std::uint32_t random_word, unsigned ply, int score, int result) const {
+        const float difference = estimate(ply, score, result) - static_cast<float>(random_word) * 0x1p-32F;
+        if (difference > -kError && difference < kError) [[unlikely]] {
+            return random_word < threshold_of(win_draw_loss_probability(ply, score, result));
         }
-        return apart > 0.0F;
+        return difference > 0.0F;
     }
 
   private:
@@ -43,7 +44,8 @@ class WinDrawLossTables {
 
     WinDrawLossTables();
 
-    [[nodiscard]] float guess(unsigned ply, int score, int result) const {
+    // Estimates win_draw_loss_probability with an error of at most kError.
+    [[nodiscard]] float estimate(unsigned ply, int score, int result) const {
         constexpr auto kLast = static_cast<float>(kLastWinRateScore);
         const unsigned row = std::min(ply, kLastPly);
         const float x = std::clamp(static_cast<float>(score) * (100.0F / 208.0F), -kLast, kLast);
@@ -53,12 +55,13 @@ class WinDrawLossTables {
         return result == 0 ? 1.0F - win - loss : decided;
     }
 
-    // In straight pieces, which are wrong by 1.3e-5 at most.
+    // Interpolates the logistic function linearly, with an error of at most 1.3e-5. `steps`: x * kSteps.
     [[nodiscard]] float logistic_at(float steps) const {
         constexpr float kEnd = kLastX * kSteps;
-        const float place = std::min(std::max(steps, -kEnd), kEnd) + kEnd;
-        const int piece = static_cast<int>(place);
-        return logistic_[piece] + (place - static_cast<float>(piece)) * (logistic_[piece + 1] - logistic_[piece]);
+        const float position = std::min(std::max(steps, -kEnd), kEnd) + kEnd;
+        const int index = static_cast<int>(position);
+        const float fraction = position - static_cast<float>(index);
+        return logistic_[index] + fraction * (logistic_[index + 1] - logistic_[index]);
     }
 
     float logistic_[2 * kLastX * kSteps + 2];

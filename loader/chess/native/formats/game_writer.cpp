@@ -13,24 +13,27 @@ void append_u16(std::vector<std::uint8_t>& bytes, unsigned value) {
 
 }  // namespace
 
+// Whether the entry's position is that after the last move, with the same result and the next ply.
 bool GameWriter::continues_game(const Entry& entry) const {
-    const bool has_no_ply = (entry.missing_parts & last_.missing_parts & kPlyPart) != 0;
-    const bool next_ply =
-        entry.missing_parts == last_.missing_parts && (has_no_ply || entry.ply == saturating_increment(last_.ply));
-    const bool same_result = entry.result == static_cast<std::int8_t>(-last_.result);
-    return open_ && same_result && next_ply && are_equal(entry.position, next_);
+    if (!open_) return false;
+    const bool both_lack_ply = (entry.missing_parts & last_.missing_parts & kPlyPart) != 0;
+    const bool is_next_ply = both_lack_ply || entry.ply == saturating_increment(last_.ply);
+    const bool is_same_result = entry.result == static_cast<std::int8_t>(-last_.result);
+    return is_same_result && entry.missing_parts == last_.missing_parts && is_next_ply &&
+           are_equal(entry.position, next_);
 }
 
+// Writes the entry's move, at the beginning of a game behind a header.
 std::string GameWriter::add(const Entry& entry) {
-    if (const char* wrong = find_stored_move_problem(entry)) return wrong;
-    if (const char* wrong = find_entry_problem(entry)) return wrong;
+    if (const char* problem = find_stored_move_problem(entry)) return problem;
+    if (const char* problem = find_entry_problem(entry)) return problem;
     if (!continues_game(entry)) {
-        if (const char* wrong = find_start_problem(entry)) return wrong;
+        if (const char* problem = find_start_problem(entry)) return problem;
         finish();
         begin_game(entry);
         open_ = true;
     }
-    put_move(entry);
+    write_move(entry);
     last_ = entry;
     next_ = position_after(entry);
     ++entries_;
@@ -44,20 +47,20 @@ void GameWriter::finish() {
 
 const char* WordGameWriter::find_entry_problem(const Entry& entry) const {
     std::int16_t white_score = 0;
-    if (const char* wrong = find_result_problem(entry)) return wrong;
+    if (const char* problem = find_result_problem(entry)) return problem;
     return to_white_score(entry, white_score);
 }
 
 void WordGameWriter::begin_game(const Entry& entry) {
-    put_header(output_, entry);
+    append_header(output_, entry);
     count_changes(entry, kMarlinKeeps, kMarlinClock);
 }
 
-void WordGameWriter::put_move(const Entry& entry) {
+void WordGameWriter::write_move(const Entry& entry) {
     std::int16_t white_score = 0;
     (void)to_white_score(entry, white_score);
     count_unscored(entry);
-    append_u16(output_, word_of(entry));
+    append_u16(output_, encode_move_word(entry));
     append_u16(output_, static_cast<std::uint16_t>(white_score));
 }
 

@@ -9,7 +9,7 @@
 
 namespace sparsepool::chess {
 
-// Hands entries on to another writer, each with a score of a list's in place of its own, in order.
+// Forwards entries to another writer, with the scores of a list in place of their own.
 class RescoringWriter final : public EntryWriter {
   public:
     RescoringWriter(EntryWriter& writer, std::span<const std::int16_t> scores) : writer_(writer), scores_(scores) {}
@@ -18,9 +18,9 @@ class RescoringWriter final : public EntryWriter {
         if (next_ == scores_.size()) return "there are more entries than scores";
         Entry rescored = entry;
         rescored.score = scores_[next_];
-        std::string refused = writer_.add(rescored);
-        if (refused.empty()) ++next_;
-        return refused;
+        std::string problem = writer_.add(rescored);
+        if (problem.empty()) ++next_;
+        return problem;
     }
 
     void finish() override { writer_.finish(); }

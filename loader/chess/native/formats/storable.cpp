@@ -8,13 +8,16 @@
 #include "chess/native/formats/record_walk.h"
 
 namespace sparsepool::chess {
+
 unsigned capturable_ep_square(const Position& position) {
     const unsigned square = position.ep_square;
     if (square == kNoSquare) return kNoSquare;
-    const unsigned pawn = position.side == kWhite ? square - 8 : square + 8;
-    return pawn < 64 && en_passant_possible(position, square, pawn) ? square : kNoSquare;
+    const unsigned pawn_square = position.side == kWhite ? square - 8 : square + 8;
+    const bool is_capturable = pawn_square < 64 && en_passant_possible(position, square, pawn_square);
+    return is_capturable ? square : kNoSquare;
 }
 
+// Three bits for each castling right, as in Position::rook_files.
 std::uint16_t active_rook_files(const Position& position) {
     std::uint16_t files = 0;
     for (unsigned bit = 0; bit < 4; ++bit) {
@@ -36,9 +39,9 @@ const char* find_en_passant_problem(const Position& position) {
 const char* find_stored_move_problem(const Entry& entry) {
     if (entry.move.word == 0) return "the format needs the move that was played";
     Position next = entry.position;
-    const bool sound = is_pseudo_legal_or_castling(entry.position, entry.move) &&
-                       play<Variant::kChess960>(next, entry.move) == MoveFault::kNone;
-    return sound ? nullptr : "the format can't hold a move that the position does not allow";
+    const bool can_be_played = is_pseudo_legal_or_castling(entry.position, entry.move) &&
+                               play<Variant::kChess960>(next, entry.move) == MoveFault::kNone;
+    return can_be_played ? nullptr : "the format can't hold a move that the position does not allow";
 }
 
 const char* find_result_problem(const Entry& entry) {
@@ -56,11 +59,10 @@ Position position_after(const Entry& entry) {
     return next;
 }
 
-bool are_equal(const Position& position, const Position& other) {
-    return position.occupied == other.occupied && std::ranges::equal(position.planes, other.planes) &&
-           position.side == other.side && position.castling == other.castling &&
-           active_rook_files(position) == active_rook_files(other) &&
-           capturable_ep_square(position) == capturable_ep_square(other);
+bool are_equal(const Position& a, const Position& b) {
+    return a.occupied == b.occupied && std::ranges::equal(a.planes, b.planes) && a.side == b.side &&
+           a.castling == b.castling && active_rook_files(a) == active_rook_files(b) &&
+           capturable_ep_square(a) == capturable_ep_square(b);
 }
 
 }  // namespace sparsepool::chess

@@ -4,35 +4,38 @@
 
 #include "chess/native/board/position.h"
 
-// What formats ask of an entry before they write it. Faults are null if nothing is wrong.
+// What formats require of an entry before they write it. The functions find_..._problem return why a part of the entry
+// can't be written, or null if it can.
 namespace sparsepool::chess {
 
-// Of the rights: each has a rook, and a king on the rank with it, on the right side.
+// Each castling right must have its rook, and a king on the rook's rank and on the right side of it.
 [[nodiscard]] const char* find_castling_problem(const Position& position);
 
-// Of the en-passant square: a pawn has passed it in the move before.
+// A pawn must have passed the en-passant square in the move before.
 [[nodiscard]] const char* find_en_passant_problem(const Position& position);
 
-// Of the move: it is one that the position allows, pins and checks ignored.
+// The entry must have a move, and it must be pseudo-legal.
 [[nodiscard]] const char* find_stored_move_problem(const Entry& entry);
 
-// Of the result: there is one.
+// The entry must have a result.
 [[nodiscard]] const char* find_result_problem(const Entry& entry);
 
-// Of the score: it can be White's. `white_score` is that.
+// Converts the score to White's view. Returns why it has no 16-bit number there; null if it has.
 [[nodiscard]] const char* to_white_score(const Entry& entry, std::int16_t& white_score);
 
-// The position after the move, which must be sound.
+// Returns the position after the move, which must be pseudo-legal.
 [[nodiscard]] Position position_after(const Entry& entry);
 
-// The en-passant square if a pawn can take there, else kNoSquare.
+// Returns the en-passant square if a pawn can take there, else kNoSquare.
 [[nodiscard]] unsigned capturable_ep_square(const Position& position);
 
-// The files of the rooks of the rights that are held, as Position::rook_files has them; 0 for others.
+// Returns the rooks' files of the castling rights that the position has, three bits each as in Position::rook_files.
+// The bits of other rights are 0.
 [[nodiscard]] std::uint16_t active_rook_files(const Position& position);
 
-// Whether these are the same, an en-passant square that no pawn can take on aside. Clocks are not compared.
-[[nodiscard]] bool are_equal(const Position& position, const Position& other);
+// Whether two positions are equal for the rules of chess. An en-passant square that no pawn can take on is ignored, and
+// so are the clocks.
+[[nodiscard]] bool are_equal(const Position& a, const Position& b);
 
 [[nodiscard]] inline std::int8_t white_result(const Entry& entry) {
     return static_cast<std::int8_t>(entry.position.side == kWhite ? entry.result : -entry.result);

@@ -15,7 +15,7 @@
 // Fields of lines of text: a FEN, White's score, White's result.
 namespace sparsepool::chess {
 
-inline constexpr std::size_t kMaxQuoted = 40;  // characters of what is wrong
+inline constexpr std::size_t kMaxQuoted = 40;  // bytes of a wrong text in a message
 
 inline namespace SPARSEPOOL_ISA {
 
@@ -23,76 +23,90 @@ inline namespace SPARSEPOOL_ISA {
     return letter == ' ' || letter == '\t' || letter == '\r' || letter == '\v' || letter == '\f';
 }
 
+// Removes blanks at both ends.
 [[nodiscard]] inline std::string_view trim(std::string_view text) {
     while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
     while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
     return text;
 }
 
-// A line without its end, and without a byte order mark, which may stand inside of a file that was put together of
-// others.
+// Removes the carriage return at the end of a line, and the byte order mark at its beginning: in a file that was
+// concatenated from others there may be one before any line.
 [[nodiscard]] inline std::string_view strip_line(std::string_view line) {
     if (line.starts_with(kByteOrderMark)) line.remove_prefix(kByteOrderMark.size());
     if (line.ends_with('\r')) line.remove_suffix(1);
     return line;
 }
 
-[[nodiscard, gnu::noinline, gnu::cold]] inline std::string expected_but_got(std::string_view words,
+// Returns "REQUIREMENT, not 'TEXT'", with at most kMaxQuoted bytes of the text and no part of a UTF-8 character.
+[[nodiscard, gnu::noinline, gnu::cold]] inline std::string expected_but_got(std::string_view requirement,
                                                                             std::string_view text) {
+    const auto is_continuation_byte = [](char byte) { return (static_cast<std::uint8_t>(byte) & 0xC0) == 0x80; };
     std::size_t end = std::min(text.size(), kMaxQuoted);
-    while (end < text.size() && (static_cast<std::uint8_t>(text[end]) & 0xC0) == 0x80) --end;  // no half letter
-    return std::string(words) + ", not '" + shown(text.substr(0, end)) + "'";
+    while (end < text.size() && is_continuation_byte(text[end])) --end;
+    return std::string(requirement) + ", not '" + shown(text.substr(0, end)) + "'";
 }
 
-// -1, 0 or 1, or kNoResult; nothing for what is none of these.
-[[nodiscard]] inline std::optional<int> read_result(std::string_view word) {
-    if (word.size() > 2 && word.front() == '[' && word.back() == ']') word = word.substr(1, word.size() - 2);
-    std::uint32_t letters = 0;
-    if (word.size() == 3) {
-        std::memcpy(&letters, word.data(), 3);
-    } else if (word.size() == 1) {
-        letters = static_cast<std::uint8_t>(word.front());
+// Packs the characters of a text of at most 4 into a number, the first lowest, so that texts are compared at once.
+[[nodiscard]] inline std::uint32_t pack_characters(const char* text, std::size_t size) {
+    std::uint32_t packed = 0;
+    for (std::size_t i = 0; i < size; ++i) packed |= std::uint32_t{static_cast<std::uint8_t>(text[i])} << (8 * i);
+    return packed;
+}
+
+// Parses a result of White, which may be in square brackets: -1, 0, 1, or kNoResult for a star. Returns nothing for any
+// other text.
+[[nodiscard]] inline std::optional<int> read_result(std::string_view text) {
+    if (text.size() > 2 && text.front() == '[' && text.back() == ']') text = text.substr(1, text.size() - 2);
+    if (text.size() != 1 && text.size() != 3) return std::nullopt;
+    std::uint32_t packed = 0;
+    if (text.size() == 3) {
+        std::memcpy(&packed, text.data(), 3);  // little endian, as pack_characters
+    } else {
+        packed = static_cast<std::uint8_t>(text.front());
     }
-    const auto is = [](const char* text) {
-        std::uint32_t known = 0;
-        for (unsigned i = 0; text[i] != 0; ++i) known |= static_cast<std::uint32_t>(text[i]) << (8 * i);
-        return known;
-    };
-    if (letters == is("1.0") || letters == is("1")) return 1;
-    if (letters == is("0.0") || letters == is("0")) return -1;
-    if (letters == is("*")) return kNoResult;
-    if (letters == is("0.5") || letters == is("1/2")) return 0;
+    if (packed == pack_characters("1.0", 3) || packed == pack_characters("1", 1)) return 1;
+    if (packed == pack_characters("0.0", 3) || packed == pack_characters("0", 1)) return -1;
+    if (packed == pack_characters("*", 1)) return kNoResult;
+    if (packed == pack_characters("0.5", 3) || packed == pack_characters("1/2", 3)) return 0;
     return std::nullopt;
 }
 
-// Likewise of words that games end with, too.
-[[nodiscard]] inline std::optional<int> read_game_result(std::string_view word) {
-    return word == "1-0" ? 1 : word == "0-1" ? -1 : word == "1/2-1/2" ? 0 : read_result(word);
+// Parses a result of White in the words that games end with, or as read_result.
+[[nodiscard]] inline std::optional<int> read_game_result(std::string_view text) {
+    if (text == "1-0") return 1;
+    if (text == "0-1") return -1;
+    if (text == "1/2-1/2") return 0;
+    return read_result(text);
 }
 
-[[nodiscard]] inline std::int8_t result_for_side(int white, unsigned side) {
-    return static_cast<std::int8_t>(side == kWhite ? white : -white);
+// Converts White's result to that of `side`.
+[[nodiscard]] inline std::int8_t result_for_side(int white_result, unsigned side) {
+    return static_cast<std::int8_t>(side == kWhite ? white_result : -white_result);
 }
 
-// What is wrong; nothing if the entry has the position then.
+// Parses a FEN into the entry's position and ply. Returns what is wrong, also a part that is missing and required; or
+// an empty text.
 [[nodiscard]] inline std::string read_fen(std::string_view fen, unsigned required_parts, Entry& entry) {
-    unsigned number = 0;
-    std::string wrong = parse_fen(fen, 2, entry.position, number, entry.missing_parts);
-    if (!wrong.empty()) return wrong;
-    if (const char* fault = describe_missing_part(entry.missing_parts & required_parts)) return fault;
-    if (const char* fault = find_move_number_problem(number, 0)) return fault;
-    entry.ply = ply_of(number, entry.position.side);
+    unsigned move_number = 0;
+    std::string problem = parse_fen(fen, 2, entry.position, move_number, entry.missing_parts);
+    if (!problem.empty()) return problem;
+    if (const char* missing = describe_missing_part(entry.missing_parts & required_parts)) return missing;
+    if (const char* bad_number = find_move_number_problem(move_number, 0)) return bad_number;
+    entry.ply = ply_of(move_number, entry.position.side);
     entry.move = {};
     return {};
 }
 
-// Of a position that has been read: White's score, a whole number.
-[[nodiscard]] inline std::string read_score(std::string_view score, Entry& entry) {
+// Parses White's score, a whole number, into the entry, whose position must have been read. Returns what is wrong, or
+// an empty text.
+[[nodiscard]] inline std::string read_score(std::string_view text, Entry& entry) {
     std::int16_t white_score = 0;
-    const char* const begin = score.data() + (score.starts_with('+') ? 1 : 0);
-    const auto [end, error] = std::from_chars(begin, score.data() + score.size(), white_score);
-    if (error != std::errc{} || end != score.data() + score.size()) {
-        return expected_but_got("the score must be a whole number of centipawns from -32768 to 32767", score);
+    const char* const begin = text.data() + (text.starts_with('+') ? 1 : 0);
+    const char* const end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(begin, end, white_score);
+    if (error != std::errc{} || stop != end) {
+        return expected_but_got("the score must be a whole number of centipawns from -32768 to 32767", text);
     }
     return convert_score_view(white_score, entry.position.side, entry.score) ? std::string() : kBadScore;
 }

@@ -10,7 +10,7 @@
 
 namespace sparsepool::chess {
 
-// A piece of what comes out of a pipe, in memory: whole units, or what is left at the end.
+// A piece that came out of a pipe, in memory: whole units, or the incomplete unit at the end.
 class MemoryFile final : public EntryFile {
   public:
     // `begin`, `first_unit`: bytes and units before the piece.

@@ -33,7 +33,7 @@ static_assert(sizeof(Row) == 80);
 
 [[nodiscard]] Row to_row(const Entry& entry);
 
-// What is wrong with the row, or an empty text. Raises nothing; moves are taken as `parse_uci` takes them.
+// Converts a row to an entry; moves as parse_uci parses them. Returns what is wrong, or an empty text.
 [[nodiscard]] std::string to_entry(const Row& row, Entry& entry);
 
 // Keeps entries instead of writing them. Not for two threads at once.
@@ -50,7 +50,7 @@ class TableWriter final : public EntryWriter {
     }
     void finish() override {}
 
-    // Those since the last call.
+    // These return the rows or records that were added since the last call.
     [[nodiscard]] std::vector<Row> take_rows() { return std::exchange(rows_, {}); }
     [[nodiscard]] std::vector<Record> take_records() { return std::exchange(records_, {}); }
 

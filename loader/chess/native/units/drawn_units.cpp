@@ -1,6 +1,7 @@
 #include "chess/native/units/drawn_units.h"
 
 #include <algorithm>
+#include <compare>
 #include <cstring>
 #include <limits>
 #include <stdexcept>
@@ -16,15 +17,17 @@ struct Header {
 };
 static_assert(sizeof(Header) == kDrawnHeader);
 
-Header header_at(std::string_view drawn, std::size_t place) {
+// Reads the header of the drawn unit at this offset. Throws std::out_of_range if the unit is not within the bytes.
+Header header_at(std::string_view drawn, std::size_t offset) {
     Header header;
-    if (place > drawn.size() || drawn.size() - place < sizeof header) throw std::out_of_range("no drawn unit is there");
-    std::memcpy(&header, drawn.data() + place, sizeof header);
-    if (drawn.size() - place - sizeof header < header.size) throw std::out_of_range("a drawn unit is cut off");
+    if (offset > drawn.size() || drawn.size() - offset < sizeof header)
+        throw std::out_of_range("no drawn unit is there");
+    std::memcpy(&header, drawn.data() + offset, sizeof header);
+    if (drawn.size() - offset - sizeof header < header.size) throw std::out_of_range("a drawn unit is cut off");
     return header;
 }
 
-// Calls visit(header, bytes of the unit) for each.
+// Calls visit(header, bytes of the unit) for each unit.
 template <class Visit>
 void for_each(std::span<const UnitsAndDraws> blocks, Visit visit) {
     for (const UnitsAndDraws& block : blocks) {
@@ -43,35 +46,37 @@ void for_each(std::span<const UnitsAndDraws> blocks, Visit visit) {
 
 template <class Visit>
 void for_each(std::string_view drawn, Visit visit) {
-    for (std::size_t place = 0; place < drawn.size();) {
-        const Header header = header_at(drawn, place);
-        visit(header, drawn.data() + place + sizeof header);
-        place += sizeof header + header.size;
+    std::size_t offset = 0;
+    while (offset < drawn.size()) {
+        const Header header = header_at(drawn, offset);
+        visit(header, drawn.data() + offset + sizeof header);
+        offset += sizeof header + header.size;
     }
 }
 
-// Two passes, both in the order of the input: how much each bucket gets, then each unit to the end of its bucket.
+// Partitions units by a byte of their draws, keeping their order within a bucket. Two passes: the first measures the
+// buckets, the second copies each unit to the end of its bucket.
 template <class Source>
 Buckets partition_by_draw(const Source& source, unsigned shift) {
     const auto bucket_of = [shift](const Header& header) { return header.draw >> shift & (kBuckets - 1); };
     std::array<std::uint64_t, kBuckets> sizes{};
     for_each(source,
              [&](const Header& header, const char*) { sizes[bucket_of(header)] += sizeof header + header.size; });
-    Buckets found;
-    found.begin[0] = 0;
+    Buckets buckets;
+    buckets.begin[0] = 0;
     for (std::size_t bucket = 0; bucket < kBuckets; ++bucket) {
-        found.begin[bucket + 1] = found.begin[bucket] + sizes[bucket];
+        buckets.begin[bucket + 1] = buckets.begin[bucket] + sizes[bucket];
     }
-    found.units.resize(found.begin[kBuckets]);
-    std::array<std::uint64_t, kBuckets> next{};
-    std::copy_n(found.begin.begin(), kBuckets, next.begin());
+    buckets.units.resize(buckets.begin[kBuckets]);
+    std::array<std::uint64_t, kBuckets> next{};  // offset of the next unit of each bucket
+    std::copy_n(buckets.begin.begin(), kBuckets, next.begin());
     for_each(source, [&](const Header& header, const char* bytes) {
-        std::uint64_t& place = next[bucket_of(header)];
-        std::memcpy(found.units.data() + place, &header, sizeof header);
-        std::memcpy(found.units.data() + place + sizeof header, bytes, header.size);
-        place += sizeof header + header.size;
+        std::uint64_t& offset = next[bucket_of(header)];
+        std::memcpy(buckets.units.data() + offset, &header, sizeof header);
+        std::memcpy(buckets.units.data() + offset + sizeof header, bytes, header.size);
+        offset += sizeof header + header.size;
     });
-    return found;
+    return buckets;
 }
 
 }  // namespace
@@ -83,32 +88,42 @@ Buckets partition_into_buckets(std::span<const UnitsAndDraws> blocks, unsigned s
 Buckets partition_into_buckets(std::string_view drawn, unsigned shift) { return partition_by_draw(drawn, shift); }
 
 std::vector<std::uint64_t> sort_by_draw(std::string_view drawn) {
-    std::vector<std::pair<std::uint64_t, std::uint64_t>> found;  // draw, place: so equal draws keep their order
-    for (std::size_t place = 0; place < drawn.size();) {
-        const Header header = header_at(drawn, place);
-        found.emplace_back(header.draw, place);
-        place += sizeof header + header.size;
+    struct DrawAndOffset {
+        std::uint64_t draw;
+        std::uint64_t offset;  // compared, too: so equal draws keep their order
+        auto operator<=>(const DrawAndOffset&) const = default;
+    };
+    std::vector<DrawAndOffset> units;
+    std::size_t offset = 0;
+    while (offset < drawn.size()) {
+        const Header header = header_at(drawn, offset);
+        units.push_back({header.draw, offset});
+        offset += sizeof header + header.size;
     }
-    std::sort(found.begin(), found.end());
-    std::vector<std::uint64_t> places(found.size());
-    std::transform(found.begin(), found.end(), places.begin(), [](const auto& each) { return each.second; });
-    return places;
+    std::ranges::sort(units);
+    std::vector<std::uint64_t> offsets;
+    offsets.reserve(units.size());
+    for (const DrawAndOffset& unit : units) offsets.push_back(unit.offset);
+    return offsets;
 }
 
-UnitBlock units_at(std::string_view drawn, std::span<const std::uint64_t> places) {
+// Two passes: the first checks the units and finds their ends, the second copies them.
+UnitBlock units_at(std::string_view drawn, std::span<const std::uint64_t> offsets) {
     UnitBlock block;
-    block.ends.reserve(places.size());
-    block.entries.reserve(places.size());
+    block.ends.reserve(offsets.size());
+    block.entries.reserve(offsets.size());
     std::uint64_t end = 0;
-    for (const std::uint64_t place : places) {
-        const Header header = header_at(drawn, place);
-        block.ends.push_back(end += header.size);
+    for (const std::uint64_t offset : offsets) {
+        const Header header = header_at(drawn, offset);
+        end += header.size;
+        block.ends.push_back(end);
         block.entries.push_back(header.entries);
     }
     block.bytes.reserve(end);
-    for (std::size_t unit = 0; unit < places.size(); ++unit) {
-        const std::uint64_t begin = unit == 0 ? 0 : block.ends[unit - 1];
-        block.bytes.append(drawn.substr(places[unit] + sizeof(Header), block.ends[unit] - begin));
+    std::uint64_t begin = 0;
+    for (std::size_t unit = 0; unit < offsets.size(); ++unit) {
+        block.bytes.append(drawn.substr(offsets[unit] + sizeof(Header), block.ends[unit] - begin));
+        begin = block.ends[unit];
     }
     return block;
 }

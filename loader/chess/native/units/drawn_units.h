@@ -33,16 +33,17 @@ struct Buckets {
     std::array<std::uint64_t, kBuckets + 1> begin;  // of each bucket in `units`; the last one's end
 };
 
-// By the kBucketBits of the draws from bit `shift` on. Throws std::length_error for a unit of 4 GiB or more.
+// Partitions units into buckets by kBucketBits of their draws, from bit `shift` on: a pass of a radix sort. Throws
+// std::length_error for a unit of 4 GiB or more.
 [[nodiscard]] Buckets partition_into_buckets(std::span<const UnitsAndDraws> blocks, unsigned shift);
 [[nodiscard]] Buckets partition_into_buckets(std::string_view drawn, unsigned shift);
 
-// Where each drawn unit begins, by ascending draws; of equal draws in the order of the input. Throws
-// std::out_of_range if the last one is cut off.
+// Returns where each drawn unit begins, by ascending draws; equal draws keep their order. Throws std::out_of_range if
+// the last unit is truncated.
 [[nodiscard]] std::vector<std::uint64_t> sort_by_draw(std::string_view drawn);
 
-// The units at these places, in that order, without their draws. Places are as `sort_by_draw` gives them. Throws
-// std::out_of_range for others.
-[[nodiscard]] UnitBlock units_at(std::string_view drawn, std::span<const std::uint64_t> places);
+// Returns the units at these offsets, in that order, without their draws. Throws std::out_of_range for an offset that
+// is not one of sort_by_draw.
+[[nodiscard]] UnitBlock units_at(std::string_view drawn, std::span<const std::uint64_t> offsets);
 
 }  // namespace sparsepool::chess

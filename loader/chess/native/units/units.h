@@ -14,8 +14,7 @@
 // Units of a format as bytes: what a tool moves without decoding it into something else.
 namespace sparsepool::chess {
 
-// What can be moved alone (a record, a line, a game, a chain), one after another: each has been decoded once, so it is
-// good.
+// Units (records, lines, games or chains), one after another. Each has been decoded once, so it is good.
 struct UnitBlock {
     std::string bytes;
     std::vector<std::uint64_t> ends;           // of each in `bytes`
@@ -26,17 +25,17 @@ struct UnitBlock {
     bool cuts_units = false;                   // entries were left out of units: their bytes can't be used
 };
 
-// Of a chunk of a file, up to damage. A last line without an end of line has one.
+// Reads the units of a piece of a file, up to damage. A last line without a line feed gets one.
 [[nodiscard]] UnitBlock read_units(const EntryFile& file, std::size_t piece);
 
-// Of a whole file that a writer has written. Throws std::invalid_argument for another.
+// Cuts a file that a writer has written into its units. Throws std::invalid_argument for any other bytes.
 [[nodiscard]] UnitBlock cut_units(const Codec& codec, std::string_view file);
 
-// Units `order` of `bytes`, one behind the other. Unit i is [begins[i], ends[i]), which must lie within.
-void gather(std::string_view bytes, std::span<const std::uint64_t> begins, std::span<const std::uint64_t> ends,
-            std::span<const std::uint64_t> order, std::string& out);
+// Appends the units `order` of `bytes` to `out`. Unit i is [begins[i], ends[i]), which must be within the bytes.
+void append_units(std::string_view bytes, std::span<const std::uint64_t> begins, std::span<const std::uint64_t> ends,
+                  std::span<const std::uint64_t> order, std::string& out);
 
-// The first entry of each unit, which is good; zeros for a game without moves. Unit i begins at begins[i].
+// Returns the first entry of each unit, which must be good; zeros for a game without moves. Unit i begins at begins[i].
 [[nodiscard]] std::vector<Record> first_entries(const Codec& codec, std::string_view bytes,
                                                 std::span<const std::uint64_t> begins);
 

@@ -13,6 +13,8 @@ constexpr double kMaxReads = 1U << 31;  // of an epoch: products of two counts f
 
 }  // namespace
 
+// The component that lasts longest is read once: `longest` is its chunks / rate. The others get longest * rate,
+// rounded.
 std::vector<std::uint64_t> reads_of_an_epoch(const std::vector<Component>& components) {
     double longest = 0.0;  // chunks / rate of the component that lasts longest
     for (const Component& component : components) {
@@ -54,6 +56,7 @@ Mixture::Mixture(const std::vector<std::uint32_t>& chunks, const std::vector<Com
     }
 }
 
+// Repeats the choices of the epoch from turn `begin` on: which lane comes next, and which chunk of the lane's pass.
 std::vector<ChunkTurn> Mixture::turns(std::uint64_t epoch, std::uint64_t begin, std::uint64_t end) const {
     struct Pass {
         std::optional<std::uint64_t> number;
@@ -102,6 +105,7 @@ std::size_t Mixture::next_lane(const std::vector<std::uint64_t>& reads) const {
     return best;
 }
 
+// The order of a lane's chunks in one pass.
 std::vector<std::uint32_t> Mixture::permute_chunks(const Lane& lane, std::uint64_t pass) const {
     std::vector<std::uint32_t> chunks = lane.chunks;
     if (!shuffle_) return chunks;

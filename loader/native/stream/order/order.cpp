@@ -19,6 +19,7 @@ ChunkOrder::ChunkOrder(std::vector<std::uint32_t> chunks, const std::vector<Comp
     num_windows_ = (epoch_chunks + window_chunks - 1) / window_chunks;
 }
 
+// Permutes all chunks of the epoch, then takes those of the window.
 std::vector<ChunkTurn> ChunkOrder::window(std::uint64_t epoch, std::uint64_t window) const {
     if (mixture_) return mixture_->turns(epoch, window * window_chunks_, (window + 1) * window_chunks_);
     std::vector<std::uint32_t> order = chunks_;

@@ -49,17 +49,19 @@ class CsvReader:
         left out."""
         settings.check_columns()
         self._shape = row_shape(settings)
-        opened = open_usable_files(
+        open_files = open_usable_files(
             [file for file in files if file.size],
             lambda file: _open_checked(file, settings, self._shape, may_grow=may_grow),
             skip_damaged=skip_damaged,
         )
         self._places: list[Place] = []
-        for each in opened:
+        for opened in open_files:
             self._places += [
-                Place(each.file.path, chunk, each.lines.offset(chunk)) for chunk in range(each.lines.num_chunks)
+                Place(opened.file.path, chunk, opened.lines.offset(chunk)) for chunk in range(opened.lines.num_chunks)
             ]
-        self.native = _native.CsvReader([each.lines for each in opened], [each.columns for each in opened], self._shape)
+        self.native = _native.CsvReader(
+            [opened.lines for opened in open_files], [opened.columns for opened in open_files], self._shape
+        )
         if skip_damaged:
             self.native.skip_damage()
 

@@ -91,7 +91,7 @@ def locate_columns(settings: RowsConfig, shape: _native.RowShape, name: str, fir
 
 
 def has_header(settings: RowsConfig) -> bool:
-    """Tells whether the first line of a file holds the names of its columns."""
+    """Returns whether the first line of a file holds the names of its columns."""
     return settings.columns.header and not settings.columns.layout
 
 

@@ -27,8 +27,8 @@ class Columns:
     """The columns that the settings use of a file, and for what. Raises ValueError for a column that does not exist."""
 
     def __init__(self, settings: RowsConfig, names: Sequence[str]) -> None:
-        """Finds the columns for the settings' dense numbers and sparse fields among `names`, those of a file. Keeps
-        them in `names`."""
+        """Finds the columns for the settings' dense numbers and sparse fields among `names`, the columns of a file.
+        Keeps the names of those that are used."""
         self._settings = settings
         self._dense: dict[str, str] = {}
         for number in read_dense_names(settings):
@@ -138,7 +138,7 @@ def _refuse_missing(column: Any) -> None:
 
 
 def _is_number(kind: Any) -> bool:
-    """Tells whether a type is one of numbers, booleans included, or that of a column without any value."""
+    """Returns whether a type is one of numbers, booleans included, or that of a column without any value."""
     is_real = types.is_floating(kind) or types.is_decimal(kind)
     return bool(is_real or types.is_integer(kind) or types.is_boolean(kind) or types.is_null(kind))
 

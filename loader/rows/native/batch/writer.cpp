@@ -40,6 +40,7 @@ void RowBatchWriter::write(std::uint64_t number, const stream::RecordSpan& head,
     }
 }
 
+// Copies the dense numbers of all rows, column by column, and the qids.
 void RowBatchWriter::write_dense(std::byte* slot) const {
     for (std::size_t i = 0; i < shape_.dense.size(); ++i) {
         auto* numbers = batch::array_in<std::uint32_t>(slot, layout_.dense[i]);  // bits of float32
@@ -50,6 +51,7 @@ void RowBatchWriter::write_dense(std::byte* slot) const {
     for (std::size_t row = 0; row < rows_.size(); ++row) std::memcpy(qids + 8 * row, rows_[row] + shape_.qid_at(), 8);
 }
 
+// Writes the offsets of all bags, then the arrays by the types of their numbers.
 std::uint32_t RowBatchWriter::write_table(std::size_t index, std::byte* slot, std::uint32_t& active) {
     const Table& table = shape_.tables[index];
     const TableLayout& arrays = layout_.tables[index];

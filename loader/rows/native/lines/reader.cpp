@@ -37,6 +37,7 @@ bool LineReader::in_file_order() const {
     return std::ranges::any_of(files_, [](const auto& file) { return file->is_packed(); });
 }
 
+// Reads a piece, compares it with its first read, and parses it.
 RowReader::Read LineReader::read(std::size_t chunk, const RowShape& shape, stream::RecordBuffer& rows) const {
     const auto [file_index, piece] = chunks_[chunk];
     const lines::LineFile& file = *files_[file_index];

@@ -36,6 +36,7 @@ bool round_numbers(BFloat16* to, const float* from, std::size_t size, std::size_
     return is_finite;
 }
 
+// Each thread rounds a share of the rows, and prefetches rows ahead.
 bool round_rows(BFloat16* to, ConstMatrix from, const Numbers& rows, std::size_t threads) {
     check_threads(threads);
     require(simd::kernels<ListKernels>().ascending(rows, true), "rows are not strictly ascending");

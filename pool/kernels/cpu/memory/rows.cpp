@@ -36,6 +36,7 @@ void check_rows(const Numbers& list, std::size_t first_row, std::size_t rows) {
 
 }  // namespace
 
+// Merges the lists: repeatedly writes the least row and advances the cursors at it.
 std::size_t union_rows(std::uint32_t* out, const std::vector<Numbers>& lists, std::size_t first, std::size_t last) {
     struct Cursor {
         const Numbers& list;
@@ -64,6 +65,7 @@ std::size_t union_rows(std::uint32_t* out, const std::vector<Numbers>& lists, st
     }
 }
 
+// Each thread copies a share of the list, skips rows of `but_not`, and prefetches rows ahead.
 void copy_rows(Matrix out, ConstMatrix from, const Numbers& list, const Numbers& but_not, std::size_t first_row,
                std::size_t threads) {
     check_threads(threads);

@@ -54,6 +54,7 @@ inline float sum_of_squares(Loader loader, const Step<rules::Adagrad>& step, con
     return sums[0];
 }
 
+// Adds the mean of a row's squared gradient to its accumulator, then steps the row.
 void rowwise_adagrad(const Step<rules::Adagrad>& step, const RowSources& sources, std::size_t columns,
                      const Block& block) {
     const StepTensors& to = step.tensors;

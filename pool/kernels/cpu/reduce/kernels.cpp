@@ -98,6 +98,7 @@ bool copy_checked(const float* from, float* to, std::size_t size) {
     return total == 0.0F;
 }
 
+// sums[chunk] = the sum of the chunk's squares, in double precision.
 void square_chunks(const float* from, std::size_t size, double* sums, std::size_t first, std::size_t last) {
     for (std::size_t chunk = first; chunk < last; ++chunk) {
         const std::size_t begin = chunk * rules::kNormChunk;
@@ -110,6 +111,7 @@ void square_chunks(const float* from, std::size_t size, double* sums, std::size_
     }
 }
 
+// Reduces the rows of a block. A row whose only source is the output itself is left as it is.
 void reduce_rows(const Reduction& reduction, const RowSources& sources, std::size_t columns, const Block& block) {
     dispatch_type(sources.type, [&](auto loader) {
         const auto reduce_row = [&](std::size_t r, const TreeSources& from) INLINED {

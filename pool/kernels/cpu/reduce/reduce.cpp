@@ -17,6 +17,7 @@ constexpr std::size_t kUnit = 4096;  // floats: a thread's share is full pages
 
 }  // namespace
 
+// Each thread reduces a share of full pages. Outputs that exceed the caches are stored past them.
 void reduce(float* out, std::size_t size, const Sources& sources, float scale, std::size_t threads) {
     check_threads(threads);
     const auto& kernels = simd::kernels<ReduceKernels>();
@@ -30,6 +31,7 @@ void reduce(float* out, std::size_t size, const Sources& sources, float scale, s
     });
 }
 
+// Each thread reduces two blocks of rows, with a crash point in between.
 void reduce_rows(Matrix out, const std::vector<RowSource>& sources, float scale, std::size_t first_row,
                  bool touched_only, std::size_t threads) {
     check_threads(threads);
@@ -47,6 +49,7 @@ void reduce_rows(Matrix out, const std::vector<RowSource>& sources, float scale,
     });
 }
 
+// Sums chunks in parallel, then chunks of the sums, until one sum is left.
 double sum_of_squares(const float* from, std::size_t size, std::size_t threads) {
     check_threads(threads);
     const auto& kernels = simd::kernels<ReduceKernels>();

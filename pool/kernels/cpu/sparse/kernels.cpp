@@ -28,6 +28,7 @@ void add_rows(float* partial, const float* row, std::size_t columns, std::size_t
     }
 }
 
+// Sums kColumnChunk rows to `partial`, block by block of columns, and adds the partial sums in order.
 void column_sums(const float* matrix, float* out, std::size_t columns, const Block& block) {
     constexpr std::size_t kRows = 8;
     alignas(64) float partial[kColumnBlock];

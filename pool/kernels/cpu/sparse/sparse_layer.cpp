@@ -87,6 +87,7 @@ void check_lists(const TouchedLists& lists, std::size_t first, std::size_t last,
 
 }  // namespace
 
+// Large tables of long rows are read in visiting order; rows of large tables with short rows are prefetched.
 void sparse_forward(ConstMatrix weight, const float* bias, Offsets offsets, Numbers features, const float* values,
                     Matrix out, std::size_t threads) {
     check_threads(threads);
@@ -145,6 +146,7 @@ bool sparse_backward_rows(const TouchedLists& lists, ConstMatrix grad_out, Matri
     return first_is_finite && second_is_finite;
 }
 
+// Each thread sums a share of the columns.
 void column_sum(ConstMatrix matrix, float* out, std::size_t threads) {
     check_threads(threads);
     if (matrix.rows == 0) {

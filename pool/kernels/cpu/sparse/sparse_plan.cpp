@@ -67,6 +67,7 @@ void SparsePlan::forward(ConstMatrix weight, const float* bias, Matrix out, std:
                    });
 }
 
+// The last tile that has a row below `row`, and all before it.
 std::size_t SparsePlan::tiles_until(std::size_t row) const {
     const auto has_row_below = [&](const PlanTile& tile) {
         const auto begin = arrays_.rows.begin() + tile.first_row;

@@ -4,6 +4,7 @@
 
 namespace sparsepool {
 
+// Counting sort by the upper bits of the first feature.
 std::vector<std::uint32_t> visiting_order(Offsets offsets, const Numbers& features, std::size_t num_features) {
     constexpr std::size_t kMaxKeys = 4096;
     std::size_t shift = 0;  // low bits of a feature that its key drops

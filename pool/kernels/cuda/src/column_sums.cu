@@ -8,11 +8,11 @@ constexpr uint32 kInFlight = 8;
 
 KERNEL(128, 8)
 column_sums(const Number* __restrict__ in, float* __restrict__ out, uint32 rows, uint32 columns) {
-    const Place here = place();
-    if (here.item * kRows >= rows || here.column >= columns) return;
-    const uint32 end = rows - here.item * kRows < kRows ? rows : (here.item + 1) * kRows;
-    uint32 row = here.item * kRows;
-    const Number* from = in + static_cast<uint64>(row) * columns + here.column;
+    const WorkItem work = work_item();
+    if (work.item * kRows >= rows || work.column >= columns) return;
+    const uint32 end = rows - work.item * kRows < kRows ? rows : (work.item + 1) * kRows;
+    uint32 row = work.item * kRows;
+    const Number* from = in + static_cast<uint64>(row) * columns + work.column;
     Floats total = zeros();
     for (; row + kInFlight <= end; row += kInFlight) {
         Floats numbers[kInFlight];
@@ -23,5 +23,5 @@ column_sums(const Number* __restrict__ in, float* __restrict__ out, uint32 rows,
         from += static_cast<uint64>(kInFlight) * columns;
     }
     for (; row < end; ++row, from += columns) add(total, load(from));
-    store_floats(total, out + static_cast<uint64>(here.item) * columns + here.column);
+    store_floats(total, out + static_cast<uint64>(work.item) * columns + work.column);
 }

@@ -1,19 +1,19 @@
 #include "numbers.cuh"
 
-// Whether numbers are finite, as they are or rounded, of several tensors at once.
+// Finds out whether the numbers of several tensors are finite, as they are or rounded.
 //
 // Set by whoever compiles, besides numbers.cuh's: TENSORS, how many there are. BFLOAT16 is 0, WIDTH is 1.
 
 struct Tensors {
     const float* at[TENSORS];
     uint64 size[TENSORS];
-    uint64 first[TENSORS];  // its first item
-    uint32 limit[TENSORS];  // bits of the least positive number that counts as infinite
+    uint64 first[TENSORS];  // each tensor's first item
+    uint32 limit[TENSORS];  // bits of the smallest positive number that counts as infinite
 };
 
 constexpr uint32 kLanes = 32;
 constexpr uint32 kTimes = 8;
-constexpr uint32 kNumbers = kLanes * kTimes;  // of kLanes items: neighbours read neighbouring numbers
+constexpr uint32 kNumbers = kLanes * kTimes;  // of kLanes items, which read neighbouring numbers
 
 // found[t] = `batch` if a number of tensor t is a NaN, or as large as its limit. (Threads that store at the same place
 // store the same.) Items behind those of the tensors: `count` losses, copied to `to`.

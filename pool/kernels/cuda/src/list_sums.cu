@@ -11,32 +11,32 @@ KERNEL(128, 8)
 sum_lists(const Row* __restrict__ table, const INDEX* __restrict__ numbers, const uint32* __restrict__ offsets,
           const float* __restrict__ values, const Number* __restrict__ start, Number* __restrict__ out, uint32 lists,
           uint32 columns) {
-    const Place here = place();
-    if (here.item >= lists || here.column >= columns) return;
+    const WorkItem work = work_item();
+    if (work.item >= lists || work.column >= columns) return;
     const Lists all{table, numbers, values, columns};
-    Floats total = start ? load(start + here.column) : zeros();
-    all.add_up(total, offsets[here.item], offsets[here.item + 1], here.column);
-    store(total, out + static_cast<uint64>(here.item) * columns + here.column);
+    Floats total = start ? load(start + work.column) : zeros();
+    all.add_up(total, offsets[work.item], offsets[work.item + 1], work.column);
+    store(total, out + static_cast<uint64>(work.item) * columns + work.column);
 }
 
-// Lists of very different lengths: those longer than kPiece are cut into pieces of kPiece, from their beginning on.
-// `sum_pieces` writes sums of lists that are not cut to `out`, and of pieces to `partial`; `join_pieces` adds the
-// pieces of a list up, in their order.
+// Lists of very different lengths: a list longer than kPiece is cut into pieces of kPiece, from its beginning on.
+// `sum_pieces` writes the sums of lists that are not cut to `out`, and those of pieces to `partial`. `join_pieces` adds
+// up the pieces of each list, in their order.
 //
-// Nobody needs a list of the pieces. `numbers` is cut into windows of kPiece. At most one of the long lists begins in a
-// window, and at most one later piece does: a first piece lies at 2 * window in `partial`, a later one at
-// 2 * window + 1, where the window is the one that the piece begins in.
+// No list of the pieces is needed. `numbers` is cut into windows of kPiece. In a window at most one long list begins,
+// and at most one later piece of a list. In `partial` the sum of a first piece is at 2 * window, that of a later piece
+// at 2 * window + 1, where the window is that in which the piece begins.
 
 constexpr uint32 kPiece = 256;
 
-// The list that holds a place of `numbers`; `lists` if none does.
-static __device__ __forceinline__ uint32 list_at(const uint32* offsets, uint32 lists, uint32 place) {
+// The list that `index` of `numbers` belongs to, by bisection; `lists` if it belongs to none.
+static __device__ __forceinline__ uint32 list_at(const uint32* offsets, uint32 lists, uint32 index) {
     uint32 low = 0;
     uint32 high = lists;
-    if (place >= offsets[lists]) return lists;
+    if (index >= offsets[lists]) return lists;
     while (high - low > 1) {
         const uint32 middle = low + (high - low) / 2;
-        if (offsets[middle] <= place) {
+        if (offsets[middle] <= index) {
             low = middle;
         } else {
             high = middle;
@@ -45,18 +45,23 @@ static __device__ __forceinline__ uint32 list_at(const uint32* offsets, uint32 l
     return low;
 }
 
+// A piece of `numbers`. Empty if a window has none.
 struct Piece {
-    uint32 begin, end;  // equal: there is none
+    uint32 begin, end;
 };
 
+// The first piece of the long list that begins in a window.
 static __device__ __forceinline__ Piece first_piece(const uint32* offsets, uint32 lists, uint32 window) {
-    const uint32 list = list_at(offsets, lists, (window + 1) * kPiece - 1);  // it reaches beyond the window
+    // A long list that begins in the window reaches beyond its end.
+    const uint32 list = list_at(offsets, lists, (window + 1) * kPiece - 1);
     if (list == lists || offsets[list] < window * kPiece || offsets[list + 1] - offsets[list] <= kPiece) return {0, 0};
     return {offsets[list], offsets[list] + kPiece};
 }
 
+// The piece of a long list, other than its first, that begins in a window.
 static __device__ __forceinline__ Piece later_piece(const uint32* offsets, uint32 lists, uint32 window) {
-    const uint32 list = list_at(offsets, lists, window * kPiece);  // it began before the window
+    // A list with a later piece in the window began before it.
+    const uint32 list = list_at(offsets, lists, window * kPiece);
     if (list == lists) return {0, 0};
     const uint32 begin = offsets[list];
     const uint32 end = offsets[list + 1];
@@ -71,24 +76,24 @@ KERNEL(128, 8)
 sum_pieces(const Row* __restrict__ table, const INDEX* __restrict__ numbers, const uint32* __restrict__ offsets,
            const float* __restrict__ values, Number* __restrict__ out, float* __restrict__ partial, uint32 lists,
            uint32 windows, uint32 columns) {
-    const Place here = place();
-    if (here.item >= lists + 2 * windows || here.column >= columns) return;
-    const bool is_list = here.item < lists;
-    const uint32 slot = here.item - lists;
+    const WorkItem work = work_item();
+    if (work.item >= lists + 2 * windows || work.column >= columns) return;
+    const bool is_list = work.item < lists;
+    const uint32 slot = work.item - lists;
     Piece piece;
     if (is_list) {
-        piece = {offsets[here.item], offsets[here.item + 1]};
+        piece = {offsets[work.item], offsets[work.item + 1]};
         if (piece.end - piece.begin > kPiece) return;
     } else {
         piece = slot % 2 ? later_piece(offsets, lists, slot / 2) : first_piece(offsets, lists, slot / 2);
         if (piece.begin == piece.end) return;
     }
     Floats total = zeros();
-    Lists{table, numbers, values, columns}.add_up(total, piece.begin, piece.end, here.column);
+    Lists{table, numbers, values, columns}.add_up(total, piece.begin, piece.end, work.column);
     if (is_list) {
-        store(total, out + static_cast<uint64>(here.item) * columns + here.column);
+        store(total, out + static_cast<uint64>(work.item) * columns + work.column);
     } else {
-        store_floats(total, partial + static_cast<uint64>(slot) * columns + here.column);
+        store_floats(total, partial + static_cast<uint64>(slot) * columns + work.column);
     }
 }
 
@@ -96,14 +101,14 @@ sum_pieces(const Row* __restrict__ table, const INDEX* __restrict__ numbers, con
 KERNEL(128, 4)
 join_pieces(const uint32* __restrict__ offsets, const float* __restrict__ partial, Number* __restrict__ out,
             uint32 lists, uint32 windows, uint32 columns) {
-    const Place here = place();
-    if (here.item >= windows || here.column >= columns) return;
-    const Piece first = first_piece(offsets, lists, here.item);
+    const WorkItem work = work_item();
+    if (work.item >= windows || work.column >= columns) return;
+    const Piece first = first_piece(offsets, lists, work.item);
     if (first.begin == first.end) return;
     const uint32 list = list_at(offsets, lists, first.begin);
-    Floats total = load_floats(partial + static_cast<uint64>(2 * here.item) * columns + here.column);
+    Floats total = load_floats(partial + static_cast<uint64>(2 * work.item) * columns + work.column);
     const uint32 pieces = (offsets[list + 1] - first.begin + kPiece - 1) / kPiece;
-    const float* from = partial + (static_cast<uint64>(2 * here.item) + 1) * columns + here.column;
+    const float* from = partial + (static_cast<uint64>(2 * work.item) + 1) * columns + work.column;
     const uint64 step = static_cast<uint64>(2) * columns;  // piece i begins i windows further on
     uint32 i = 1;
     for (; i + kInFlight <= pieces; i += kInFlight) {
@@ -114,5 +119,5 @@ join_pieces(const uint32* __restrict__ offsets, const float* __restrict__ partia
         for (uint32 k = 0; k < kInFlight; ++k) add(total, sums[k]);
     }
     for (; i < pieces; ++i) add(total, load_floats(from + i * step));
-    store(total, out + static_cast<uint64>(list) * columns + here.column);
+    store(total, out + static_cast<uint64>(list) * columns + work.column);
 }

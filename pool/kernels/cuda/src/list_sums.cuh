@@ -19,7 +19,7 @@ using Row = Number;
 static __device__ __forceinline__ Floats load_row(const Row* from) { return load(from); }
 #endif
 
-// What is added up: rows numbers[at], at = begin .. end.
+// Sums table rows numbers[begin] .. numbers[end - 1].
 struct Lists {
     const Row* __restrict__ table;  // [rows, columns]
     const INDEX* __restrict__ numbers;
@@ -38,7 +38,7 @@ struct Lists {
 #endif
     }
 
-    // Adds to `total`, one row after the other.
+    // Adds the rows to `total`, one after another.
     __device__ __forceinline__ void add_up(Floats& total, uint32 begin, uint32 end, uint32 column) const {
         uint32 at = begin;
         for (; at + kInFlight <= end; at += kInFlight) {
@@ -48,14 +48,14 @@ struct Lists {
             UNROLL
             for (uint32 k = 0; k < kInFlight; ++k) add_row(total, rows[k], at + k);
         }
-        Floats rest[kInFlight - 1];
+        Floats tail[kInFlight - 1];  // fewer rows than kInFlight
         UNROLL
         for (uint32 k = 0; k < kInFlight - 1; ++k) {
-            if (at + k < end) rest[k] = row(at + k, column);
+            if (at + k < end) tail[k] = row(at + k, column);
         }
         UNROLL
         for (uint32 k = 0; k < kInFlight - 1; ++k) {
-            if (at + k < end) add_row(total, rest[k], at + k);
+            if (at + k < end) add_row(total, tail[k], at + k);
         }
     }
 };

@@ -1,15 +1,14 @@
 #pragma once
 
-// The numbers that kernels move: float32 or bfloat16 in memory, float32 in registers.
+// Numbers in kernels: float32 or bfloat16 in memory, float32 in registers.
 //
 // Kernels use threads, blocks and plain loads and stores, nothing else of CUDA, so that tests compile the same files as
-// C++ (tests/pool/kernels/cuda/shim.h). Every thread computes its results by itself in an order that the source says:
-// grid and block sizes change nothing. They are compiled without contraction of multiply and add
-// (pool/kernels/cuda/compiler.py).
+// C++ (tests/pool/kernels/cuda/shim.h). Every thread computes its results by itself, in the order of the source: grid
+// and block sizes change nothing. Multiply and add are not contracted (pool/kernels/cuda/compiler.py).
 //
-// Set by whoever compiles:
+// Defined by the compiler's options:
 //   BFLOAT16  1: numbers are bfloat16, rounded to nearest even when they are stored
-//   WIDTH     numbers that a thread loads at a time: 16 bytes of them, or 1 for rows that are no multiple of that
+//   WIDTH     how many numbers a thread loads at a time: 16 bytes, or 1 number for rows of other lengths
 
 #define KERNEL(threads, blocks) extern "C" __global__ void __launch_bounds__(threads, blocks)
 #define UNROLL _Pragma("unroll")
@@ -32,9 +31,9 @@ static __device__ __forceinline__ Floats zeros() {
     return out;
 }
 
-static __device__ __forceinline__ void add(Floats& total, const Floats& more) {
+static __device__ __forceinline__ void add(Floats& total, const Floats& numbers) {
     UNROLL
-    for (int i = 0; i < WIDTH; ++i) total.at[i] = total.at[i] + more.at[i];
+    for (int i = 0; i < WIDTH; ++i) total.at[i] = total.at[i] + numbers.at[i];
 }
 
 static __device__ __forceinline__ Floats scaled(const Floats& numbers, float factor) {
@@ -44,7 +43,7 @@ static __device__ __forceinline__ Floats scaled(const Floats& numbers, float fac
     return out;
 }
 
-// Of float32, whatever BFLOAT16 says. Both pointers are multiples of 4 * WIDTH bytes.
+// Load and store float32, whatever BFLOAT16 is. Pointers are multiples of 4 * WIDTH bytes.
 static __device__ __forceinline__ Floats load_floats(const float* from) {
     Floats out;
 #if WIDTH % 4 == 0
@@ -74,7 +73,7 @@ static __device__ __forceinline__ void store_floats(const Floats& numbers, float
 
 static __device__ __forceinline__ float from_bfloat16(uint32 bits) { return __uint_as_float(bits << 16); }
 
-// Of bfloat16, whatever BFLOAT16 says. The pointer is a multiple of 2 * WIDTH bytes.
+// Loads bfloat16, whatever BFLOAT16 is. The pointer is a multiple of 2 * WIDTH bytes.
 static __device__ __forceinline__ Floats load_narrow(const uint16* from) {
     Floats out;
 #if WIDTH == 8
@@ -104,7 +103,9 @@ using Number = uint16;
 
 static __device__ __forceinline__ uint32 to_bfloat16(float number) {
     const uint32 bits = __float_as_uint(number);
-    if ((bits & 0x7FFFFFFFU) > 0x7F800000U) return (bits >> 16) | 0x40U;  // NaN stays one
+    const bool is_nan = (bits & 0x7FFFFFFFU) > 0x7F800000U;
+    if (is_nan) return (bits >> 16) | 0x40U;  // quiet
+    // Adding 0x7FFF, and 1 if the lowest bit that stays is set, carries where the lower half rounds up.
     return (bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16;
 }
 
@@ -134,16 +135,16 @@ static __device__ __forceinline__ void store(const Floats& numbers, Number* to) 
 
 #endif
 
-// Which of `count` things this thread works on along y, and which of its WIDTH columns it begins with.
-struct Place {
+// The item that this thread works on, such as a row, and the first of the WIDTH columns.
+struct WorkItem {
     uint32 item, column;
 };
 
-static __device__ __forceinline__ Place place() {
+static __device__ __forceinline__ WorkItem work_item() {
     return {blockIdx.x * blockDim.y + threadIdx.y, (blockIdx.y * blockDim.x + threadIdx.x) * WIDTH};
 }
 
-// Where each thread is an item, there may be more than 2^32.
+// The number of this thread, for kernels with one item a thread: there may be more than 2^32.
 static __device__ __forceinline__ uint64 item() {
     return (static_cast<uint64>(blockIdx.x) * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
 }

@@ -1,16 +1,16 @@
 #include "kernels/rules.cuh"
 #include "numbers.cuh"
 
-// The squares of a gradient's numbers, added up in double precision: of chunks, then of chunks of their sums. WIDTH
+// Adds up the squares of a gradient's numbers in double precision: sums of chunks, then sums of chunks of these. WIDTH
 // is 1.
 
-// A thread has a chunk of the `size` numbers.
+// Each thread sums one chunk of the `size` numbers.
 template <class Numbers>
 static __device__ __forceinline__ void sum_own_chunk(const Numbers& number, double* sums, uint64 size) {
     const uint64 begin = item() * rules::kNormChunk;
     if (begin >= size) return;
-    const uint64 left = size - begin;
-    const unsigned count = left < rules::kNormChunk ? static_cast<unsigned>(left) : rules::kNormChunk;
+    const uint64 remaining = size - begin;
+    const unsigned count = remaining < rules::kNormChunk ? static_cast<unsigned>(remaining) : rules::kNormChunk;
     sums[item()] = rules::sum_of_chunk([&](unsigned i) { return number(begin + i); }, count);
 }
 

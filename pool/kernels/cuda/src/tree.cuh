@@ -3,35 +3,32 @@
 #include "kernels/rules.cuh"
 #include "numbers.cuh"
 
-// Sums along the tree (I2), of at most LEAVES sources, a power of two. Source s stands at
-// place s; one that is not there adds nothing, and its sibling stands for both.
+// Sums along the tree (I2) of at most LEAVES sources, a power of two. Source s is leaf s. A leaf without a source adds
+// nothing: its sibling stands for both.
 //
-// Set by whoever compiles: LEAVES; NARROW, 1: sources may be bfloat16, which are widened as they are read.
+// Defined by the compiler's options: LEAVES; NARROW, 1: sources may be bfloat16, which is widened as it is read.
 
 // A sum, and whether anything was added to it.
 struct Node {
     Floats sum;
-    bool there;
+    bool is_defined;
 };
 
-static __device__ __forceinline__ Node joined(const Node& left, const Node& right) {
+static __device__ __forceinline__ Node join(const Node& left, const Node& right) {
     Node out = left;
-    if (left.there && right.there) {
+    if (left.is_defined && right.is_defined) {
         add(out.sum, right.sum);
-    } else if (right.there) {
+    } else if (right.is_defined) {
         out = right;
     }
     return out;
 }
 
 struct Join {
-    __device__ __forceinline__ Node operator()(const Node& left, const Node& right) const {
-        return joined(left, right);
-    }
+    __device__ __forceinline__ Node operator()(const Node& left, const Node& right) const { return join(left, right); }
 };
 
-// Gradients by place; null: there is none. Dense ones are as large as what they are of; of a table they are the rows
-// that a batch touched, one after the other.
+// Gradients by leaf; null: none. Those of a table are the rows that a batch touched, one after another.
 struct Sources {
 #if NARROW
     using Source = const void*;
@@ -44,7 +41,7 @@ struct Sources {
 #endif
 };
 
-// WIDTH numbers of a source, number s, from one on.
+// Loads WIDTH numbers of source s, from `number` on.
 static __device__ __forceinline__ Floats load_source([[maybe_unused]] const Sources& sources, [[maybe_unused]] int s,
                                                      Sources::Source source, uint64 number) {
 #if NARROW
@@ -58,21 +55,21 @@ static __device__ __forceinline__ Floats load_source([[maybe_unused]] const Sour
 }
 
 // The sum of dense gradients.
-static __device__ __forceinline__ Floats sum_dense(const Sources& sources, uint64 place) {
+static __device__ __forceinline__ Floats sum_dense(const Sources& sources, uint64 first) {
     const auto leaf = [&](int s) -> Node {
         const auto* source = sources.at[s];
-        return {source ? load_source(sources, s, source, place) : zeros(), source != nullptr};
+        return {source ? load_source(sources, s, source, first) : zeros(), source != nullptr};
     };
     return rules::Tree<LEAVES>::sum(leaf, Join{}, 0).sum;
 }
 
-// The same of a table's row; found[s * rows + row]: which of source s's rows it is, from 1; 0: not touched. Like the
-// CPU's (pool/kernels/cpu/reduce/kernels.cpp) it is never -0.0.
-static __device__ __forceinline__ Node sum_row(const Sources& sources, const uint32* found, uint32 rows, uint32 columns,
-                                               Place here) {
-    constexpr bool kAhead = LEAVES <= 16;  // of more, all numbers at a time would need too many registers
+// The same for a row of a table. row_numbers[s * rows + row]: the row's index among source s's rows, from 1; 0: not
+// touched. Like the CPU's sum (pool/kernels/cpu/reduce/kernels.cpp) it is never -0.0.
+static __device__ __forceinline__ Node sum_row(const Sources& sources, const uint32* row_numbers, uint32 rows,
+                                               uint32 columns, WorkItem work) {
+    constexpr bool kAhead = LEAVES <= 16;  // load all row numbers first; for more leaves registers do not suffice
     const auto number_of = [&](int s) -> uint32 {
-        return sources.at[s] ? found[static_cast<uint64>(s) * rows + here.item] : 0;
+        return sources.at[s] ? row_numbers[static_cast<uint64>(s) * rows + work.item] : 0;
     };
     uint32 ahead[LEAVES];
     UNROLL
@@ -80,8 +77,8 @@ static __device__ __forceinline__ Node sum_row(const Sources& sources, const uin
     const auto row = [&](int s) -> Node {
         const uint32 number = kAhead ? ahead[s] : number_of(s);
         if (number == 0) return {zeros(), false};
-        const uint64 place = static_cast<uint64>(number - 1) * columns + here.column;
-        return {load_source(sources, s, sources.at[s], place), true};
+        const uint64 first = static_cast<uint64>(number - 1) * columns + work.column;
+        return {load_source(sources, s, sources.at[s], first), true};
     };
     Node sum = rules::Tree<LEAVES>::sum(row, Join{}, 0);
     UNROLL

@@ -104,6 +104,7 @@ void add_pieces(const Floats& partial, const std::vector<Piece>& pieces, const S
 
 std::size_t memory_width(const StackForm& form) { return layout_of(form, 0).outputs; }
 
+// Runs the pieces of all buckets block by block.
 void stacks_forward(ConstMatrix accumulated, const Stacks& stacks, const std::vector<std::size_t>& borders,
                     Matrix memory, float* out, std::size_t threads) {
     check(stacks, borders, read_only(memory), threads);
@@ -121,6 +122,7 @@ void stacks_forward(ConstMatrix accumulated, const Stacks& stacks, const std::ve
     });
 }
 
+// Each piece sums its own gradients of the parameters; then these are added in the order of the pieces.
 void stacks_backward(ConstMatrix accumulated, const Stacks& stacks, const std::vector<std::size_t>& borders,
                      ConstMatrix memory, const float* grad, const StackSums& sums, Matrix grad_accumulated,
                      std::size_t threads) {

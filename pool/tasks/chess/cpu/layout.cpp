@@ -33,6 +33,7 @@ std::size_t StackLayout::widest() const {
     return widest;
 }
 
+// Lays out rows of outputs and activations, and a bucket's parameters: weights and biases, then transposed weights.
 StackLayout layout_of(const StackForm& form, std::size_t l1) {
     StackLayout layout{};
     layout.first = form.first;
@@ -134,6 +135,7 @@ void visit_parameters(const StacksOf<Float>& stacks, const StackLayout& layout, 
 
 }  // namespace
 
+// Copies weights and biases with padding, and transposes the weights of hidden layers.
 Floats pack_bucket(const Stacks& stacks, const StackLayout& layout, std::size_t bucket) {
     Floats memory = Floats::zeros(layout.parameters);
     float* to = memory.data();

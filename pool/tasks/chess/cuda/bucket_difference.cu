@@ -14,10 +14,10 @@ bucket_difference(const Number* __restrict__ table, const INDEX* __restrict__ nu
     const uint32 bucket = bucket_of(from, sample);
     const Lists all{table, numbers, nullptr, BUCKETS};
     Floats own = zeros();
-    Floats other = zeros();
+    Floats opponent = zeros();
     all.add_up(own, offsets[sample], offsets[sample + 1], bucket);
-    all.add_up(other, offsets[samples + sample], offsets[samples + sample + 1], bucket);
-    out[i] = (own.at[0] - other.at[0]) * 0.5F;
+    all.add_up(opponent, offsets[samples + sample], offsets[samples + sample + 1], bucket);
+    out[i] = (own.at[0] - opponent.at[0]) * 0.5F;
 }
 
 // gradient [samples] -> out [2 * samples, BUCKETS]: of the sums. A thread has a number of `out`.
@@ -29,5 +29,6 @@ bucket_difference_backward(const float* __restrict__ gradient, const Borders fro
     if (i >= 2 * half) return;
     const uint32 sample = static_cast<uint32>(i / BUCKETS % samples);
     const float slope = gradient[sample] * 0.5F;
-    out[i] = i % BUCKETS != bucket_of(from, sample) ? 0.0F : i < half ? slope : 0.0F - slope;
+    const float signed_slope = i < half ? slope : 0.0F - slope;
+    out[i] = i % BUCKETS == bucket_of(from, sample) ? signed_slope : 0.0F;
 }

@@ -2,19 +2,20 @@
 
 #include "rounding.cuh"
 
-// The first layer with what follows it: sums of rows, clipped to 0 .. highest, and of both perspectives side by side.
+// The first layer and its activation: sums of rows, clipped to 0 .. highest; then both perspectives side by side.
 //
-// Bags 0 .. samples are the own perspectives, the others the opponents'. ACTIVATION: what becomes of the clipped sums
-//   0  products of the first half with the second, [samples, columns]: the own perspective's half, then the other's
-//   1  they themselves, [samples, 2 * columns]
+// Bags 0 .. samples - 1 are the own perspectives, the others the opponents'. ACTIVATION: what is computed of clipped
+// sums
+//   0  products of the first half with the second, [samples, columns]: own perspective first
+//   1  the clipped sums, [samples, 2 * columns]
 //   2  their squares, [samples, 2 * columns]
-// CUT 1: products are multiplied by `factor` and cut to the multiples of 1 / one below; the gradient passes the cut.
-// `kept` [2 * samples, columns] is what backward needs: the clipped sums. A NaN stays one.
+// CUT 1: products are multiplied by `factor` and rounded down to multiples of 1 / one; the gradient passes the
+// rounding. `kept` [2 * samples, columns] has the clipped sums for backward. A NaN stays a NaN.
 
 constexpr bool kPairs = ACTIVATION == 0;
 static_assert(kPairs || !CUT, "only products are cut");
 
-// Rounded as in memory, so that backward sees what forward has used.
+// Rounds as memory does, so that backward reads what forward has used.
 static __device__ __forceinline__ Floats rounded(const Floats& numbers) {
 #if BFLOAT16
     Floats out;
@@ -33,7 +34,7 @@ static __device__ __forceinline__ Floats product(const Floats& left, const Float
     return out;
 }
 
-// Of a bag's part of a sample's row: numbers for each bag, and where they begin.
+// Where a bag's `width` numbers begin in the rows of the samples.
 static __device__ __forceinline__ uint64 place_in_row(uint32 bag, uint32 samples, uint32 width) {
     const uint32 side = bag < samples ? 0 : 1;
     return (static_cast<uint64>(bag - side * samples) * 2 + side) * width;

@@ -16,34 +16,34 @@ constexpr uint32 kBags = 32;  // added up for the bias at a time, as column_sums
 KERNEL(128, 6)
 first_stage_backward(const Number* __restrict__ gradient, const Number* __restrict__ kept, Number* __restrict__ sums,
                      float* __restrict__ bias, float highest, uint32 samples, uint32 columns, float factor) {
-    const Place here = place();
+    const WorkItem work = work_item();
     const uint32 width = kPairs ? columns / 2 : columns;
-    if (here.item * kBags >= 2 * samples || here.column >= width) return;
-    const uint32 end = 2 * samples - here.item * kBags < kBags ? 2 * samples : (here.item + 1) * kBags;
+    if (work.item * kBags >= 2 * samples || work.column >= width) return;
+    const uint32 end = 2 * samples - work.item * kBags < kBags ? 2 * samples : (work.item + 1) * kBags;
     Floats low_total = zeros();
     Floats high_total = zeros();
     UNROLL_BY(4)
-    for (uint32 bag = here.item * kBags; bag < end; ++bag) {
-        const Floats of_out = load(gradient + place_in_row(bag, samples, width) + here.column);
-        const Floats from = CUT ? scaled(of_out, factor) : of_out;
-        const uint64 at = static_cast<uint64>(bag) * columns + here.column;
+    for (uint32 bag = work.item * kBags; bag < end; ++bag) {
+        const Floats grad_out = load(gradient + place_in_row(bag, samples, width) + work.column);
+        const Floats grad_product = CUT ? scaled(grad_out, factor) : grad_out;
+        const uint64 at = static_cast<uint64>(bag) * columns + work.column;
         const Floats low = load(kept + at);
         if (kPairs) {
             const Floats high = load(kept + at + width);
-            const Floats of_low = rounded(where_not_clipped(low, product(from, high), highest));
-            const Floats of_high = rounded(where_not_clipped(high, product(from, low), highest));
-            store(of_low, sums + at);
-            store(of_high, sums + at + width);
-            add(low_total, of_low);
-            add(high_total, of_high);
+            const Floats grad_low = rounded(where_not_clipped(low, product(grad_product, high), highest));
+            const Floats grad_high = rounded(where_not_clipped(high, product(grad_product, low), highest));
+            store(grad_low, sums + at);
+            store(grad_high, sums + at + width);
+            add(low_total, grad_low);
+            add(high_total, grad_high);
         } else {
-            const Floats slope = ACTIVATION == 1 ? from : product(from, scaled(low, 2.0F));
-            const Floats of_low = rounded(where_not_clipped(low, slope, highest));
-            store(of_low, sums + at);
-            add(low_total, of_low);
+            const Floats slope = ACTIVATION == 1 ? grad_product : product(grad_product, scaled(low, 2.0F));
+            const Floats grad_low = rounded(where_not_clipped(low, slope, highest));
+            store(grad_low, sums + at);
+            add(low_total, grad_low);
         }
     }
-    float* const to = bias + static_cast<uint64>(here.item) * columns + here.column;
+    float* const to = bias + static_cast<uint64>(work.item) * columns + work.column;
     store_floats(low_total, to);
     if (kPairs) store_floats(high_total, to + width);
 }

@@ -2,29 +2,31 @@
 
 #include "numbers.cuh"
 
-// Fake quantization: the multiple of 1 / scale that an exported integer says (pool/tasks/chess/training), and
-// activations cut as integers are. The operations of fake_quantization.py in their order, so that the bits are torch's.
+// Fake quantization (pool/tasks/chess/training): rounds weights to the multiples of 1 / scale that exported integers
+// stand for, and activations down as integers are. The operations of fake_quantization.py in their order, so that the
+// bits are torch's.
 
-constexpr uint32 kToEven = 1;       // halves go to the even one
-constexpr uint32 kFromZero = 2;     // halves go away from zero
-constexpr uint32 kTowardsZero = 3;  // cut off
+// Kinds of rounding; 0: none.
+constexpr uint32 kToEven = 1;    // to the nearest, halves to even
+constexpr uint32 kFromZero = 2;  // to the nearest, halves away from zero
+constexpr uint32 kTowardsZero = 3;
 
-// `way` 0: as it is.
-static __device__ __forceinline__ float on_grid(float number, float scale, uint32 way) {
-    if (way == 0) return number;
+static __device__ __forceinline__ float round_to_grid(float number, float scale, uint32 rounding) {
+    if (rounding == 0) return number;
     const float x = number * scale;
-    const float whole = truncf(x);
-    float rounded = way == kToEven ? rintf(x) : whole;
-    if (way == kFromZero) {
-        const float fraction = x - whole;
-        rounded = fraction >= 0.5F ? whole + 1.0F : fraction <= -0.5F ? whole - 1.0F : whole;
+    const float truncated = truncf(x);
+    float rounded = rounding == kToEven ? rintf(x) : truncated;
+    if (rounding == kFromZero) {
+        const float fraction = x - truncated;
+        if (fraction >= 0.5F) rounded = truncated + 1.0F;
+        if (fraction <= -0.5F) rounded = truncated - 1.0F;
     }
     return rounded / scale;
 }
 
-constexpr float kJustBelow = 3e-5F;  // _JUST_BELOW there
+constexpr float kTolerance = 3e-5F;  // _JUST_BELOW there
 
-// The multiple of 1 / one below.
-static __device__ __forceinline__ float floored(float number, float one) {
-    return floorf(number * one + kJustBelow) / one;
+// Rounds down to a multiple of 1 / one.
+static __device__ __forceinline__ float floor_to_grid(float number, float one) {
+    return floorf(number * one + kTolerance) / one;
 }

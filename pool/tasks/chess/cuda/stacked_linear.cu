@@ -46,16 +46,16 @@ stacked_products(const float* __restrict__ x, const float* __restrict__ weight, 
 KERNEL(128, 8)
 stacked_inputs(const float* __restrict__ slopes, const float* __restrict__ weight, const Borders from,
                float* __restrict__ out, uint32 samples, uint32 inputs, uint32 outputs, uint32 stride) {
-    const Place here = place();
-    if (here.item >= samples || here.column >= inputs) return;
-    const float* const own = slopes + static_cast<uint64>(here.item) * stride;
-    const float* const w = weight + static_cast<uint64>(bucket_of(from, here.item)) * outputs * inputs + here.column;
+    const WorkItem work = work_item();
+    if (work.item >= samples || work.column >= inputs) return;
+    const float* const own = slopes + static_cast<uint64>(work.item) * stride;
+    const float* const w = weight + static_cast<uint64>(bucket_of(from, work.item)) * outputs * inputs + work.column;
     Floats total = zeros();
     UNROLL_BY(4)
     for (uint32 o = 0; o < outputs; ++o) {
         add(total, scaled(load_floats(w + static_cast<uint64>(o) * inputs), own[o]));
     }
-    store_floats(total, out + static_cast<uint64>(here.item) * inputs + here.column);
+    store_floats(total, out + static_cast<uint64>(work.item) * inputs + work.column);
 }
 
 // The gradients of weights and biases: sums over the samples of each bucket, kSamples at a time. These pieces are
@@ -120,22 +120,22 @@ static __device__ __forceinline__ void small_piece(uint32 layer, const Form& for
     const uint32 inputs = inputs_of(form, layer), outputs = outputs_of(form, layer);
     const uint32 stride = form.row + 4;
     if (column >= inputs) return;
-    Hidden of = form.hidden[0];
+    Hidden hidden = form.hidden[0];
     uint32 at = column;  // among the activations of `of`
     UNROLL
     for (uint32 seen = first_seen(layer), before = 0; seen < layer; ++seen) {
-        if (column >= before) of = form.hidden[seen], at = column - before;
+        if (column >= before) hidden = form.hidden[seen], at = column - before;
         before += activations(form.hidden[seen]);
     }
-    const bool second = at >= of.active;
-    const float* const y = kept + of.begin + (second ? at - of.active : at);
+    const bool second = at >= hidden.active;
+    const float* const y = kept + hidden.begin + (second ? at - hidden.active : at);
     const float* const own = slopes + slopes_of(form, layer) + first;
     float total[kTile];
     float bias[kTile];
     UNROLL
     for (uint32 o = 0; o < kTile; ++o) total[o] = 0.0F, bias[o] = 0.0F;
     for (uint32 sample = piece.begin; sample < piece.end; ++sample) {
-        const float number = activation(of, y[static_cast<uint64>(sample) * form.row], second, form);
+        const float number = activation(hidden, y[static_cast<uint64>(sample) * form.row], second, form);
         UNROLL
         for (uint32 o = 0; o < kTile; ++o) {
             const float gradient = first + o < outputs ? own[static_cast<uint64>(sample) * stride + o] : 0.0F;
@@ -156,13 +156,13 @@ KERNEL(128, 6)
 stacked_pieces(const float* __restrict__ x, const float* __restrict__ kept, const float* __restrict__ slopes,
                const Form form, const Borders from, const Borders pieces, const Columns columns,
                float* __restrict__ sums, uint32 inputs) {
-    const Place here = place();
+    const WorkItem work = work_item();
     uint32 tiles = 0;
     UNROLL
     for (uint32 layer = 0; layer < kLayers; ++layer) tiles += (outputs_of(form, layer) + kTile - 1) / kTile;
-    if (here.item / tiles >= pieces.at[BUCKETS]) return;
-    const Piece piece = piece_at(from, pieces, here.item / tiles);
-    uint32 tile = here.item % tiles;
+    if (work.item / tiles >= pieces.at[BUCKETS]) return;
+    const Piece piece = piece_at(from, pieces, work.item / tiles);
+    uint32 tile = work.item % tiles;
     UNROLL
     for (uint32 layer = 0; layer < kLayers; ++layer) {
         const uint32 outputs = outputs_of(form, layer), own = (outputs + kTile - 1) / kTile;
@@ -170,9 +170,9 @@ stacked_pieces(const float* __restrict__ x, const float* __restrict__ kept, cons
             float* const weights = place_of(sums, columns, 2 * layer, piece);
             float* const biases = place_of(sums, columns, 2 * layer + 1, piece);
             if (layer > 0) {
-                small_piece(layer, form, kept, slopes, piece, weights, biases, here.column / WIDTH, tile * kTile);
-            } else if (here.column < inputs) {
-                wide_piece(x, slopes, piece, weights, biases, here.column, tile * kTile, inputs, outputs, form.row + 4);
+                small_piece(layer, form, kept, slopes, piece, weights, biases, work.column / WIDTH, tile * kTile);
+            } else if (work.column < inputs) {
+                wide_piece(x, slopes, piece, weights, biases, work.column, tile * kTile, inputs, outputs, form.row + 4);
             }
             return;
         }

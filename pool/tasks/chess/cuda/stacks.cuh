@@ -3,8 +3,8 @@
 #include "borders.cuh"
 #include "rounding.cuh"
 
-// Layer stacks: behind a wide first layer small ones, each with an activation of the one before; the last has one
-// output. For each bucket of samples there is a stack.
+// Layer stacks: a wide first layer and small layers after it. Each layer reads activations of the layer before; the
+// last layer has one output. Each bucket of samples has a stack of its own.
 //
 // Set by whoever compiles, besides borders.cuh's:
 //   HIDDEN  hidden layers, the wide one included; 0: the wide one is the last
@@ -40,43 +40,45 @@ struct Parameters {
 };
 
 static __device__ __forceinline__ float clipped(float x, float highest) {
-    return x < 0.0F ? 0.0F : x > highest ? highest : x;
+    if (x < 0.0F) return 0.0F;
+    return x > highest ? highest : x;
 }
 
-static __device__ __forceinline__ float cut(float x, const Form& form) { return CUT ? floored(x, form.one) : x; }
+static __device__ __forceinline__ float cut(float x, const Form& form) { return CUT ? floor_to_grid(x, form.one) : x; }
 
-// Whether clipping passes the gradient: of what is cut also at the ends, where much of it lies.
+// Whether clipping passes the gradient. Of numbers that were rounded down it does at the ends, too, where many lie.
 static __device__ __forceinline__ bool passes(float x, const Form& form) {
     return CUT ? x >= 0.0F && x <= form.highest : !(x <= 0.0F || x >= form.highest);
 }
 
-// `second`: of kBoth the second half.
-static __device__ __forceinline__ float activation(const Hidden& of, float y, bool second, const Form& form) {
-    if (of.kind == kBoth && !second) return clipped(cut(y * y * of.square, form), form.highest);
+// The activation of output y. `second`: of kBoth the second kind.
+static __device__ __forceinline__ float activation(const Hidden& hidden, float y, bool second, const Form& form) {
+    if (hidden.kind == kBoth && !second) return clipped(cut(y * y * hidden.square, form), form.highest);
     const float x = clipped(cut(y, form), form.highest);
-    return of.kind == kSquared ? x * x : x;
+    return hidden.kind == kSquared ? x * x : x;
 }
 
-// The gradient of y, given those of its activations. A cut passes it.
-static __device__ __forceinline__ float slope(const Hidden& of, float y, float first, float second, const Form& form) {
+// The gradient of y from those of its activations. Rounding passes the gradient.
+static __device__ __forceinline__ float slope(const Hidden& hidden, float y, float first, float second,
+                                              const Form& form) {
     const float x = cut(y, form);
     const bool inside = passes(x, form);
-    if (of.kind == kClipped) return inside ? first : 0.0F;
-    if (of.kind == kSquared) return inside ? first * (2.0F * x) : 0.0F;
-    const float square = cut(y * y * of.square, form);
-    const float of_square = passes(square, form) ? first * of.square * (2.0F * y) : 0.0F;
+    if (hidden.kind == kClipped) return inside ? first : 0.0F;
+    if (hidden.kind == kSquared) return inside ? first * (2.0F * x) : 0.0F;
+    const float square = cut(y * y * hidden.square, form);
+    const float of_square = passes(square, form) ? first * hidden.square * (2.0F * y) : 0.0F;
     return of_square + (inside ? second : 0.0F);
 }
 
-static __device__ __forceinline__ uint32 activations(const Hidden& of) {
-    return of.kind == kBoth ? 2 * of.active : of.active;
+static __device__ __forceinline__ uint32 activations(const Hidden& hidden) {
+    return hidden.kind == kBoth ? 2 * hidden.active : hidden.active;
 }
 
 static __device__ __forceinline__ uint32 outputs_of(const Form& form, uint32 layer) {
     return layer + 1 < kLayers ? form.hidden[layer].outputs : 1;
 }
 
-// The first hidden layer whose activations a layer behind the wide one sees; it sees those of all up to its own.
+// The first hidden layer whose activations a small layer reads. It reads those of all layers from there to its own.
 static __device__ __forceinline__ uint32 first_seen(uint32 layer) { return ALL && layer == HIDDEN ? 0 : layer - 1; }
 
 static __device__ __forceinline__ uint32 inputs_of(const Form& form, uint32 layer) {

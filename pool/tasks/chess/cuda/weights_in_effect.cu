@@ -10,7 +10,7 @@ struct Weights {
     const float* shared[TENSORS];  // null, or `period` numbers that are added to each as many
     float* out[TENSORS];
     uint32 period[TENSORS];
-    uint32 way[TENSORS];
+    uint32 rounding[TENSORS];
     float scale[TENSORS];
     float factor[TENSORS];  // what is rounded is multiplied by it
     uint32 first[TENSORS + 1];
@@ -27,6 +27,6 @@ weights_in_effect(const Weights weights) {
         const uint32 at = static_cast<uint32>(i) - weights.first[t];
         float number = weights.at[t][at];
         if (weights.shared[t]) number = number + weights.shared[t][at % weights.period[t]];
-        weights.out[t][at] = on_grid(number, weights.scale[t], weights.way[t]) * weights.factor[t];
+        weights.out[t][at] = round_to_grid(number, weights.scale[t], weights.rounding[t]) * weights.factor[t];
     }
 }

@@ -12,7 +12,7 @@ struct Loss {
     float power, asymmetry;
 };
 
-// Marks of a sample that lacks one of them (loader/chess/native/record.h): it has the other in its place.
+// Marks of a sample without a score, or without a result (loader/chess/native/record.h). The other one stands for it.
 constexpr float kNoScore = 32002.0F;
 constexpr float kNoResult = -128.0F;
 
@@ -20,9 +20,9 @@ static __device__ __forceinline__ float sigmoid(float x) { return 1.0F / (1.0F +
 
 static __device__ __forceinline__ float probability(float win, float loss) { return 0.5F * (1.0F + win - loss); }
 
-// Of each position its loss times its weight, the weight, and the gradient of the first for the net's output. Lambda,
-// the score's share of the target, is `share`, unless each has its own. `weights` is null if all are 1. A thread has a
-// position.
+// Computes for each position its weighted loss, its weight, and the loss's gradient for the net's output. Lambda, the
+// score's share of the target, is `share`, or shares[i] if positions have their own. `weights` is null if all are 1. A
+// thread has a position.
 KERNEL(128, 8)
 win_rate_losses(const float* __restrict__ output, const SCORE* __restrict__ scores, const RESULT* __restrict__ results,
                 const float* __restrict__ shares, float share, const Loss by, float* __restrict__ losses,
@@ -35,28 +35,29 @@ win_rate_losses(const float* __restrict__ output, const SCORE* __restrict__ scor
     const float predicted = probability(win, loss);
     const float score = static_cast<float>(scores[i]);
     const float result = static_cast<float>(results[i]);
-    const float of_score = probability(sigmoid((score - by.out_offset) / by.out_scaling),
-                                       sigmoid((-score - by.out_offset) / by.out_scaling));
-    const float outcome = result == kNoResult ? of_score : (result + 1.0F) * 0.5F;
-    const float wanted = score == kNoScore ? outcome : of_score;
+    const float score_probability = probability(sigmoid((score - by.out_offset) / by.out_scaling),
+                                                sigmoid((-score - by.out_offset) / by.out_scaling));
+    const float outcome = result == kNoResult ? score_probability : (result + 1.0F) * 0.5F;
+    const float score_target = score == kNoScore ? outcome : score_probability;
     const float lambda = shares ? shares[i] : share;
-    const float target = lambda * wanted + (1.0F - lambda) * outcome;
+    const float target = lambda * score_target + (1.0F - lambda) * outcome;
     const float difference = target - predicted;
     const float distance = difference < 0.0F ? -difference : difference;
     const float lower = by.exponent == 1.0F ? 1.0F : powf(distance, by.exponent - 1.0F);
-    const float sign = difference < 0.0F ? 1.0F : difference > 0.0F ? -1.0F : 0.0F;
-    const float of_predicted = by.exponent * lower * sign;
-    const float of_output = 0.5F * (win * (1.0F - win) + loss * (1.0F - loss)) / by.in_scaling * by.unit;
+    const float negative_sign = difference > 0.0F ? -1.0F : 0.0F;
+    const float sign = difference < 0.0F ? 1.0F : negative_sign;
+    const float grad_predicted = by.exponent * lower * sign;
+    const float grad_output = 0.5F * (win * (1.0F - win) + loss * (1.0F - loss)) / by.in_scaling * by.unit;
     float weight = 1.0F;
     float times = 1.0F;
     if (weights) {
-        const float undecided = (wanted - 0.5F) * (wanted - 0.5F) * wanted * (1.0F - wanted);
+        const float undecided = (score_target - 0.5F) * (score_target - 0.5F) * score_target * (1.0F - score_target);
         weight = 1.0F + by.boost * powf(undecided, by.power);
         times = by.asymmetry != 0.0F && predicted > target ? weight * (1.0F + by.asymmetry) : weight;
         weights[i] = weight;
     }
     losses[i] = lower * distance * times;
-    slopes[i] = of_predicted * of_output * times;
+    slopes[i] = grad_predicted * grad_output * times;
 }
 
 constexpr uint32 kParts = 128;

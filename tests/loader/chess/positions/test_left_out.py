@@ -14,7 +14,7 @@ import pytest
 
 from loader.chess.positions.entry import Entry
 from loader.chess.positions.file import BadDataPolicy
-from loader.chess.positions.input import sum_left_out
+from loader.chess.positions.input import sum_skipped
 from loader.chess.positions.inputs import open_input
 from loader.chess.python_reader import PythonChunks
 from loader.cli.main import main
@@ -219,7 +219,7 @@ def test_a_move_that_no_piece_can_make_is_damage_at_its_offset(name: str, tmp_pa
     source = open_input(path, policy=SKIP)
     moves = [entry.move for file, chunk in source.chunks() for entry in file.entries(chunk)]
     assert moves == ["e2e4", "e2e4"]
-    (kind,) = sum_left_out([source])
+    (kind,) = sum_skipped([source])
     assert (kind.samples, kind.offset) == (1, offset)
 
 
@@ -263,7 +263,7 @@ def test_where_a_game_begins_behind_one_that_was_cut(text: str, kept: int, left_
     path.write_text(text)
     source = open_input(path, "pgn", policy=SKIP)
     assert sum(1 for file, chunk in source.chunks() for _ in file.entries(chunk)) == kept
-    assert sum(kind.units for kind in sum_left_out([source])) == left_out
+    assert sum(kind.units for kind in sum_skipped([source])) == left_out
 
 
 def test_games_keep_their_bytes_beside_one_that_is_left_out(tmp_path: Path) -> None:

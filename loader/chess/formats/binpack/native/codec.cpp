@@ -12,7 +12,7 @@
 namespace sparsepool::binpack {
 namespace {
 
-// In a payload, where all are whole. Entries are not told by the numbers of chains.
+// The chains of a payload, which are all complete. They are not counted: messages name entries of chains by offsets.
 class Chains final : public Units {
   public:
     [[nodiscard]] const char* word() const override { return "chain"; }
@@ -25,7 +25,7 @@ class BinpackCodec final : public chess::Codec {
     [[nodiscard]] const Units& units() const override { return units_; }
     [[nodiscard]] bool keeps_games() const override { return true; }
 
-    // Whatever the side to move: the format has no move number.
+    // As the tools print it, whatever the side to move: the format has no move number.
     [[nodiscard]] unsigned move_number(const chess::Entry& entry) const override { return (entry.ply + 1U) / 2; }
 
     [[nodiscard]] std::unique_ptr<chess::Walk> walk(std::string_view payload,
@@ -37,6 +37,7 @@ class BinpackCodec final : public chess::Codec {
     }
 
     [[nodiscard]] std::size_t chunks_per_task() const override { return kMaxLanes; }
+    // The lanes of a format are walks; those of this one keep their state in their ChainWalk.
     void read_lanes(std::span<chess::Lane> lanes, std::size_t count, bool checks) const override {
         Lane* states[kMaxLanes];
         for (std::size_t i = 0; i < lanes.size(); ++i) {
@@ -46,7 +47,7 @@ class BinpackCodec final : public chess::Codec {
         simd::kernels<Kernels>().read_lanes(states, lanes.size(), count, checks);
         for (std::size_t i = 0; i < lanes.size(); ++i) {
             lanes[i].out = states[i]->out;
-            lanes[i].at_end = states[i]->at_end && !static_cast<ChainWalk*>(lanes[i].walk)->begin_next();
+            lanes[i].at_end = states[i]->at_end && !static_cast<ChainWalk*>(lanes[i].walk)->begin_next_payload();
         }
     }
 
@@ -68,12 +69,15 @@ class BinpackCodec final : public chess::Codec {
     [[nodiscard]] std::size_t first_piece(std::string_view bytes, std::uint64_t, bool) const override {
         return std::max<std::size_t>(chunk_bytes(bytes), kHeaderBytes);
     }
+    // Returns the payloads of all chunks, without their headers.
     [[nodiscard]] std::string units_of(std::string_view file) const override {
         std::string chains;
         chains.reserve(file.size());
-        while (const std::size_t size = chunk_bytes(file)) {
+        std::size_t size = chunk_bytes(file);
+        while (size != 0) {
             chains += file.substr(kHeaderBytes, size - kHeaderBytes);
             file.remove_prefix(std::min(size, file.size()));
+            size = chunk_bytes(file);
         }
         return chains;
     }

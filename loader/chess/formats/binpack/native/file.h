@@ -11,17 +11,18 @@
 
 namespace sparsepool::binpack {
 
-// A file of chunks, each of them a piece: its payload. A header that is no chunk's ends their list: what is from there
-// on is one piece more, which is that damage. The file is not kept open: it is opened for each chunk that is read, so
-// any number of files can be in use, and one that is cut or replaced meanwhile is an answer and not a signal.
+// A file of chunks. A piece is the payload of a chunk. A wrong header ends the list of chunks: one more piece reports
+// that damage. The file is not kept open but opened for each chunk that is read: so any number of files can be in use,
+// and one that is truncated or replaced meanwhile gives a fault and no signal.
 class ChunkFile final : public chess::EntryFile {
   public:
     using EntryFile::EntryFile;
 
-    // Hops from header to header. A file of 0 bytes is whole and has no chunks.
+    // Lists the chunks by reading their headers. A file of 0 bytes is complete and has no chunks.
     [[nodiscard]] std::optional<FileFault> list_chunks(const FileDescriptor& file);
 
-    // What has come out of a pipe, in memory: a chunk, or what is there instead of one. `begin`: bytes before it.
+    // Returns a file of one chunk that came out of a pipe, or of the bytes that are there instead of a chunk. `begin`:
+    // bytes of the pipe before them.
     [[nodiscard]] static std::shared_ptr<const ChunkFile> open_in_memory(std::string name, std::string bytes,
                                                                          std::uint64_t begin, const chess::Codec& codec,
                                                                          const chess::ReadOptions& options);
@@ -32,7 +33,7 @@ class ChunkFile final : public chess::EntryFile {
     }
     [[nodiscard]] bool is_packed() const override { return false; }
     [[nodiscard]] chess::Piece read(std::size_t piece) const override;
-    [[nodiscard]] std::uint64_t whole_size() const override { return cut_ ? damage_->offset : size_; }
+    [[nodiscard]] std::uint64_t whole_size() const override { return truncated_ ? damage_->offset : size_; }
     [[nodiscard]] stream::SourceFault fault_of(std::size_t piece, const chess::Piece& read,
                                                const chess::Damage& damage) const override;
     [[nodiscard]] stream::SourceFault refusal(std::size_t piece, const chess::Piece& read, const chess::Walk& walk,
@@ -57,13 +58,13 @@ class ChunkFile final : public chess::EntryFile {
 
     [[nodiscard]] std::optional<FileFault> read_payload(const Chunk& chunk, std::string& payload) const;
 
-    std::optional<std::string> held_;  // the only chunk's payload, if it is of a pipe
+    std::optional<std::string> memory_payload_;  // of the only chunk, if it came out of a pipe
     std::vector<Chunk> chunks_;
     std::optional<HeaderDamage> damage_;
-    bool cut_ = false;  // that is only that the file ends too early
+    bool truncated_ = false;  // the damage is only that the file ends too early
 };
 
-// One that is compressed: its pieces are the chunks that end in a stretch of it, cut out of what is decoded.
+// A compressed file of chunks. A piece has the payloads of the chunks that end in a stretch of the decompressed file.
 class PackedChunkFile final : public chess::EntryFile {
   public:
     PackedChunkFile(std::string path, std::optional<ExpectedFile> expected, std::uint64_t size,
@@ -82,18 +83,18 @@ class PackedChunkFile final : public chess::EntryFile {
                                               std::string reason) const override;
 
   private:
-    // `decoded`: bytes before it of what the file decodes to.
+    // Returns a fault at an offset of the decompressed file.
     [[nodiscard]] stream::SourceFault fault_at(std::size_t piece, std::uint64_t decoded,
                                                const std::string& reason) const;
 
     packed::Sequence sequence_;
 };
 
-// Compressed or not, by its first bytes.
+// Opens a file of chunks, compressed or not as its first bytes say.
 [[nodiscard]] chess::OpenedFile open_chunks(const std::string& path, std::optional<ExpectedFile> expected,
                                             const chess::Codec& codec, const chess::ReadOptions& options);
 
-// Bytes of the chunk that begins so, its header included; 0 if that is no header of a chunk.
+// Returns the size of the chunk with this header, the header included; 0 if it is no header of a chunk.
 [[nodiscard]] std::size_t chunk_bytes(std::string_view header);
 
 }  // namespace sparsepool::binpack

@@ -4,7 +4,11 @@
 
 #include "chess/native/board/bitboard.h"
 
-// Numbers of the binpack format that reader and writer share.
+// The binpack format of Stockfish's tools (github.com/official-stockfish/Stockfish, branch tools, docs/binpack.md). A
+// file is a sequence of chunks:
+//
+//     chunk     'BINP', u32 payload size (little-endian), payload: chains
+//     chain     stem (32 bytes, entries/stem.h), u16 number of followers (big-endian), move text of the followers
 namespace sparsepool::binpack {
 
 inline constexpr char kMagic[4] = {'B', 'I', 'N', 'P'};
@@ -12,7 +16,7 @@ inline constexpr std::uint64_t kHeaderBytes = 8;  // magic, then the payload's s
 inline constexpr std::uint32_t kMaxPayload = 100U << 20;
 inline constexpr std::uint32_t kFullChunk = 1U << 20;  // a writer starts no chain in a payload of this size
 inline constexpr unsigned kStemBytes = 32;
-inline constexpr unsigned kSmallestChain = 34;  // a stem and the count
+inline constexpr unsigned kSmallestChain = 34;  // a stem and the number of followers
 inline constexpr unsigned kMaxFollowers = 65535;
 inline constexpr unsigned kMaxStemPly = (1U << 14) - 1;
 
@@ -44,7 +48,7 @@ enum class Fault : std::uint8_t {
 
 [[nodiscard]] const char* describe(Fault fault);
 
-// Signed numbers with the sign in the lowest bit: 0, -1, 1, -2, ... become 0, 1, 2, 3, ...
+// Zigzag code: signed numbers with the sign in the lowest bit. 0, -1, 1, -2, ... become 0, 1, 2, 3, ...
 [[nodiscard, gnu::always_inline]] inline constexpr std::uint16_t zigzag(std::int16_t value) {
     const int wide = value;
     return static_cast<std::uint16_t>(wide < 0 ? -2 * wide - 1 : 2 * wide);
@@ -55,8 +59,8 @@ enum class Fault : std::uint8_t {
     return static_cast<std::int16_t>((value & 1) != 0 ? -half - 1 : half);
 }
 
-// Bits of an index 0 ... count - 1. Without a branch on the count, which is as good as random: twice a number and one
-// is never zero.
+// Returns how many bits an index below `count` has: the logarithm of count, rounded up. No branch on the count, which
+// is as good as random: 2 * last + 1 is never zero, so clz is defined.
 [[nodiscard, gnu::always_inline]] inline constexpr unsigned index_bits(unsigned count) {
     const unsigned last = count - (count != 0 ? 1U : 0U);
     return 31U - static_cast<unsigned>(__builtin_clz(2 * last + 1));

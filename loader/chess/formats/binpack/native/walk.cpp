@@ -15,14 +15,16 @@ ChainWalk::ChainWalk(std::string_view bytes, std::span<const std::uint64_t> ends
     lane_.state.skipped = &skipped_;
 }
 
-bool ChainWalk::begin_next() {
+bool ChainWalk::begin_next_payload() {
     ChunkState& state = lane_.state;
     if (state.fault != Fault::kNone || ends_.size() < 2) return false;
-    state.before = ends_[0];
-    state.payload = bytes_.subspan(ends_[0], ends_[1] - ends_[0]);
+    const std::uint64_t begin = ends_[0];  // of the next payload: the end of the one that is done
+    const std::uint64_t end = ends_[1];
+    state.payload_begin = begin;
+    state.payload = bytes_.subspan(begin, end - begin);
     ends_ = ends_.subspan(1);
-    state.bit = state.stem = 0;
-    state.followers = state.entry_index = 0;
+    state.bit = state.chain_begin = 0;
+    state.remaining = state.entry_index = 0;
     return true;
 }
 
@@ -30,13 +32,13 @@ const chess::Entry* ChainWalk::next() {
     const auto next = simd::kernels<Kernels>().next;
     do {
         if (next(lane_.state)) return &lane_.state.entry;
-    } while (begin_next());
+    } while (begin_next_payload());
     return nullptr;
 }
 
 std::size_t ChainWalk::read(chess::Record* out, std::size_t capacity, bool checks) {
     std::size_t count = 0;
-    if (lane_.state.options.every_position) {  // which lanes do not look at
+    if (lane_.state.options.every_position) {  // lanes do not check every position
         for (; count < capacity && next() != nullptr; ++count) out[count] = chess::make_record(lane_.state.entry);
         return count;
     }
@@ -45,7 +47,7 @@ std::size_t ChainWalk::read(chess::Record* out, std::size_t capacity, bool check
         lane_.out = out + count;
         simd::kernels<Kernels>().read_lanes(&lane, 1, capacity - count, checks);
         count = static_cast<std::size_t>(lane_.out - out);
-    } while (count < capacity && (!lane_.at_end || begin_next()));
+    } while (count < capacity && (!lane_.at_end || begin_next_payload()));
     return count;
 }
 
@@ -53,7 +55,7 @@ std::uint64_t ChainWalk::count() {
     std::uint64_t entries = 0;
     do {
         entries += simd::kernels<Kernels>().count_entries(lane_.state);
-    } while (begin_next());
+    } while (begin_next_payload());
     return entries;
 }
 
@@ -64,7 +66,7 @@ std::optional<chess::Damage> ChainWalk::damage() const {
 }
 
 chess::Damage ChainWalk::refusal(std::string reason) const {
-    return {lane_.state.before + lane_.state.stem, lane_.state.entry_index, std::move(reason), false};
+    return {lane_.state.payload_begin + lane_.state.chain_begin, lane_.state.entry_index, std::move(reason), false};
 }
 
 }  // namespace sparsepool::binpack

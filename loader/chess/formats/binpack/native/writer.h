@@ -9,31 +9,31 @@
 
 namespace sparsepool::binpack {
 
-// Turns entries into the bytes of a binpack file: an entry that follows from the one before continues its
-// chain, any other begins one, and a chunk is closed before the first chain after 1 MiB. The same rule as the
-// reference writer's, so that reading and writing a file gives the same bytes. Not for two threads at once.
+// Turns entries into the bytes of a binpack file. An entry whose position is that after the last move continues the
+// chain; any other begins a chain. A chunk of 1 MiB or more ends before the next chain. The reference writer has the
+// same rules, so reading and writing a file gives the same bytes. Not for two threads at once.
 class Writer final : public chess::EntryWriter {
   public:
     [[nodiscard]] std::string add(const chess::Entry& entry) override;
 
-    // Closes the last chunk. More entries begin another one.
+    // Ends the last chunk. More entries may be added: they begin another chunk.
     void finish() override;
 
     [[nodiscard]] std::uint64_t chains() const { return chains_; }
     [[nodiscard]] std::uint64_t chunks() const { return chunks_; }
 
   private:
-    [[nodiscard]] bool add_follower(const chess::Entry& entry);
+    [[nodiscard]] bool add_to_chain(const chess::Entry& entry);
     void begin_chain(const chess::Entry& entry);
     void end_chain();
     void end_chunk();
-    void put_bits(unsigned value, unsigned count);
-    void put_score(std::uint16_t value);
+    void append_bits(unsigned value, unsigned count);
+    void append_score(std::uint16_t code);
 
     std::vector<std::uint8_t> payload_;
-    std::size_t stem_ = 0;  // offset of the open chain in the payload
+    std::size_t chain_begin_ = 0;  // offset of the open chain in the payload
     bool open_ = false;
-    unsigned followers_ = 0;
+    unsigned followers_ = 0;  // entries of the open chain behind its stem
     unsigned free_bits_ = 0;  // of the payload's last byte
     chess::Entry last_;
     std::uint64_t chains_ = 0;

@@ -8,23 +8,23 @@
 namespace sparsepool::bulletformat {
 namespace {
 
-// The position as the side to move sees it.
-chess::Position seen_by_mover(const chess::Position& position) {
+// Returns the position as the side to move sees it: for Black, ranks and colours are swapped.
+chess::Position from_mover_view(const chess::Position& position) {
     if (position.side == chess::kWhite) return position;
-    chess::Position seen;
-    seen.occupied = __builtin_bswap64(position.occupied);
-    for (unsigned i = 0; i < 4; ++i) seen.planes[i] = __builtin_bswap64(position.planes[i]);
-    seen.planes[0] ^= seen.occupied;
-    return seen;
+    chess::Position flipped;
+    flipped.occupied = __builtin_bswap64(position.occupied);  // each byte is a rank
+    for (unsigned i = 0; i < 4; ++i) flipped.planes[i] = __builtin_bswap64(position.planes[i]);
+    flipped.planes[0] ^= flipped.occupied;  // the colours
+    return flipped;
 }
 
 class Writer final : public chess::EntryWriter {
   public:
     [[nodiscard]] std::string add(const chess::Entry& entry) override {
-        if (const char* wrong = chess::find_result_problem(entry)) return wrong;
+        if (const char* problem = chess::find_result_problem(entry)) return problem;
         count_unscored(entry);
-        const chess::Position seen = seen_by_mover(entry.position);
-        std::uint8_t bytes[kBytes] = {};
+        const chess::Position seen = from_mover_view(entry.position);
+        std::uint8_t bytes[kBytes] = {};  // laid out as format.h says
         chess::write_nibbles(seen, 0, bytes);
         std::memcpy(bytes + 24, &entry.score, sizeof entry.score);
         bytes[26] = static_cast<std::uint8_t>(entry.result + 1);

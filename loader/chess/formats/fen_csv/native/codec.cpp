@@ -12,7 +12,7 @@
 namespace sparsepool::fen_csv {
 namespace {
 
-// A line that is the header again counts for nothing: the file was put together of others.
+// A walk through rows. A line that repeats the header is ignored: the file was concatenated from others.
 class RowWalk final : public chess::LineWalk {
   public:
     RowWalk(std::string_view header, std::string_view bytes, const chess::ReadOptions& options)
@@ -21,7 +21,7 @@ class RowWalk final : public chess::LineWalk {
     }
 
   protected:
-    [[nodiscard]] bool is_skipped(std::string_view line) const override { return line == header_; }
+    [[nodiscard]] bool is_ignored(std::string_view line) const override { return line == header_; }
     [[nodiscard]] std::string read_line(std::string_view line, unsigned required_parts, chess::Entry& entry) override {
         return columns_.read(line, required_parts, entry);
     }
@@ -35,12 +35,14 @@ class CsvCodec final : public chess::LineCodec {
   public:
     [[nodiscard]] bool has_header() const override { return true; }
     [[nodiscard]] bool begins_a_file(std::string_view head) const override { return looks_like_columns(head); }
+    // The header is the first line that is not blank.
     [[nodiscard]] std::string_view header_in(std::string_view beginning) const override {
-        while (!beginning.empty()) {
-            const std::size_t end = std::min(beginning.find('\n'), beginning.size());
-            const std::string_view line = chess::strip_line(beginning.substr(0, end));
+        std::size_t begin = 0;
+        while (begin < beginning.size()) {
+            const std::size_t end = std::min(beginning.find('\n', begin), beginning.size());
+            const std::string_view line = chess::strip_line(beginning.substr(begin, end - begin));
             if (!chess::trim(line).empty()) return line;
-            beginning.remove_prefix(std::min(end + 1, beginning.size()));
+            begin = end + 1;
         }
         return {};
     }

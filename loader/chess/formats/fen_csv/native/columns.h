@@ -13,27 +13,27 @@ namespace sparsepool::fen_csv {
 enum class Column : std::size_t { kFen, kScore, kMate, kResult };
 inline constexpr std::size_t kNumColumns = 4;
 
-// The columns of a file that are read, by its header.
+// The columns of a file that are read, found by its header.
 class Columns {
   public:
     explicit Columns(std::string_view header);
 
-    // Why nothing can be read under the header; empty if it can.
+    // Returns why nothing can be read under the header; an empty text if it can.
     [[nodiscard]] const std::string& fault() const { return fault_; }
 
-    // What is wrong with a line of cells; nothing if the entry is what it says.
+    // Parses a line of cells into the entry. Returns what is wrong, or an empty text.
     [[nodiscard]] std::string read(std::string_view line, unsigned required_parts, chess::Entry& entry) const;
 
   private:
-    [[nodiscard]] bool has(Column column) const { return places_.at(static_cast<std::size_t>(column)).has_value(); }
+    [[nodiscard]] bool has(Column column) const { return indices_.at(static_cast<std::size_t>(column)).has_value(); }
 
     char delimiter_;
-    std::size_t count_ = 0;
-    std::array<std::optional<std::size_t>, kNumColumns> places_{};
+    std::size_t count_ = 0;                                          // of all columns
+    std::array<std::optional<std::size_t>, kNumColumns> indices_{};  // by Column
     std::string fault_;
 };
 
-// Whether lines that begin so are meant to be text with columns, of which one has FENs.
+// Whether the beginning of a file looks like text with columns, one of which has FENs.
 [[nodiscard]] bool looks_like_columns(std::string_view head);
 
 }  // namespace sparsepool::fen_csv

@@ -23,7 +23,8 @@ class EvaluationWalk final : public chess::LineWalk {
 
 class EvaluationCodec final : public chess::LineCodec {
   public:
-    [[nodiscard]] bool begins_a_file(std::string_view head) const override {  // whose first line may be longer
+    [[nodiscard]] bool begins_a_file(
+        std::string_view head) const override {  // the first line may be longer than `head`
         const auto has = [head](std::string_view name) { return head.find(name) != std::string_view::npos; };
         return chess::trim(chess::strip_line(head)).starts_with('{') && has("\"fen\"") && has("\"evals\"");
     }

@@ -7,117 +7,132 @@
 #include <string_view>
 #include <system_error>
 
-// JSON (RFC 8259) read as it stands, from the front; nothing is kept of it.
+// A pull parser of JSON (RFC 8259), which reads a text from the front and builds nothing.
 namespace sparsepool::lichess_evals {
 
 class Json {
   public:
-    explicit Json(std::string_view text) : all_(text), text_(text) {}
+    explicit Json(std::string_view text) : text_(text) {}
 
-    // Whether everything until now was JSON. All below do nothing once it was not.
+    // Whether everything so far was JSON. Once it was not, all functions below do nothing.
     [[nodiscard]] bool good() const { return good_; }
-    [[nodiscard]] std::size_t offset() const { return all_.size() - text_.size(); }
+    [[nodiscard]] std::size_t offset() const { return offset_; }
 
-    // Calls `take(name)` for each member of an object, or `take()` for each value of an array: it reads that value.
-    template <class Take>
-    void object(Take take) {
-        list('{', '}', [&] {
-            const std::string_view name = string();
+    // Reads an object: calls `read_member(name)` for each member, which must read its value.
+    template <class ReadMember>
+    void read_object(ReadMember read_member) {
+        read_list('{', '}', [&] {
+            const std::string_view name = read_string();
             expect(':');
-            if (good_) take(name);
+            if (good_) read_member(name);
         });
     }
-    template <class Take>
-    void array(Take take) {
-        list('[', ']', take);
+
+    // Reads an array: calls `read_item()` for each item, which must read it.
+    template <class ReadItem>
+    void read_array(ReadItem read_item) {
+        read_list('[', ']', read_item);
     }
 
-    // A string as it is written, without its quotes: what is escaped stays so.
-    [[nodiscard]] std::string_view string() {
+    // Reads a string and returns it without its quotes. Escapes are left as they are.
+    [[nodiscard]] std::string_view read_string() {
         expect('"');
+        const std::string_view text = remaining();
         std::size_t end = 0;
-        while (end < text_.size() && text_[end] != '"') end += text_[end] == '\\' ? 2 : 1;
-        if (end >= text_.size()) good_ = false;
+        while (end < text.size() && text[end] != '"') end += text[end] == '\\' ? 2 : 1;
+        if (end >= text.size()) good_ = false;
         if (!good_) return {};
-        const std::string_view found = text_.substr(0, end);
-        text_.remove_prefix(end + 1);
-        return found;
+        offset_ += end + 1;
+        return text.substr(0, end);
     }
 
-    // A whole number.
-    [[nodiscard]] std::int64_t number() {
+    // Reads a whole number.
+    [[nodiscard]] std::int64_t read_integer() {
         skip_blanks();
+        const std::string_view text = remaining();
         std::int64_t number = 0;
-        const auto [end, error] = std::from_chars(text_.data(), text_.data() + text_.size(), number);
-        const auto size = static_cast<std::size_t>(end - text_.data());
-        good_ = good_ && error == std::errc{} && (size == text_.size() || kOfNumbers.find(text_[size]) == kNone);
-        if (good_) text_.remove_prefix(size);
-        return good_ ? number : 0;
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+        const auto size = static_cast<std::size_t>(end - text.data());
+        const bool is_complete = size == text.size() || kNumberCharacters.find(text[size]) == std::string_view::npos;
+        good_ = good_ && error == std::errc{} && is_complete;
+        if (!good_) return 0;
+        offset_ += size;
+        return number;
     }
 
-    // True, and read, if a null is next.
-    [[nodiscard]] bool null() {
+    // Reads a null if there is one, and returns whether there was.
+    [[nodiscard]] bool read_null() {
         skip_blanks();
-        const bool is_null = good_ && text_.starts_with("null");
-        if (is_null) text_.remove_prefix(4);
+        const bool is_null = good_ && remaining().starts_with("null");
+        if (is_null) offset_ += 4;
         return is_null;
     }
 
-    // Any value.
-    void skip() { skip(0); }
+    // Reads and ignores any value.
+    void skip_value() { skip_value(0); }
 
-    // Nothing but blanks may follow.
-    void end() {
+    // Expects the end of the text.
+    void expect_end() {
         skip_blanks();
-        good_ = good_ && text_.empty();
+        good_ = good_ && offset_ == text_.size();
     }
 
   private:
-    static constexpr std::size_t kNone = std::string_view::npos;
-    static constexpr std::string_view kOfNumbers = "+-.0123456789eE";
-    static constexpr unsigned kDeepest = 100;  // values within one another
+    static constexpr std::string_view kNumberCharacters = "+-.0123456789eE";
+    static constexpr unsigned kMaxDepth = 100;  // of values in values
 
-    void skip_blanks() { text_.remove_prefix(std::min(text_.find_first_not_of(" \t\r\n"), text_.size())); }
+    [[nodiscard]] std::string_view remaining() const { return text_.substr(offset_); }
 
-    [[nodiscard]] bool take(char letter) {
+    void skip_blanks() { offset_ = std::min(text_.find_first_not_of(" \t\r\n", offset_), text_.size()); }
+
+    // Reads this character if it comes next, and returns whether it did.
+    [[nodiscard]] bool accept(char letter) {
         skip_blanks();
-        if (!good_ || !text_.starts_with(letter)) return false;
-        text_.remove_prefix(1);
+        if (!good_ || !remaining().starts_with(letter)) return false;
+        ++offset_;
         return true;
     }
 
-    void expect(char letter) { good_ = take(letter) && good_; }
+    void expect(char letter) {
+        if (!accept(letter)) good_ = false;
+    }
 
-    template <class Take>
-    void list(char begin, char end, Take one) {
+    template <class ReadItem>
+    void read_list(char begin, char end, ReadItem read_item) {
         expect(begin);
-        if (!good_ || take(end)) return;
+        if (!good_ || accept(end)) return;
         do {
-            one();
-        } while (take(','));
+            read_item();
+        } while (accept(','));
         expect(end);
     }
 
-    void skip(unsigned depth) {
+    void skip_value(unsigned depth) {
         skip_blanks();
-        good_ = good_ && !text_.empty() && depth < kDeepest;
+        good_ = good_ && offset_ < text_.size() && depth < kMaxDepth;
         if (!good_) return;
-        switch (text_.front()) {
-            case '{': return object([&](std::string_view) { skip(depth + 1); });
-            case '[': return array([&] { skip(depth + 1); });
-            case '"': return (void)string();
-            default: break;
+        switch (text_[offset_]) {
+            case '{': return read_object([&](std::string_view) { skip_value(depth + 1); });
+            case '[': return read_array([&] { skip_value(depth + 1); });
+            case '"': return (void)read_string();
+            default: return skip_word_or_number();
         }
-        for (const std::string_view word : {"true", "false", "null"}) {
-            if (text_.starts_with(word)) return text_.remove_prefix(word.size());
-        }
-        const std::size_t size = std::min(text_.find_first_not_of(kOfNumbers), text_.size());
-        good_ = size != 0;
-        text_.remove_prefix(size);
     }
 
-    std::string_view all_;
-    std::string_view text_;  // what is left of it
+    void skip_word_or_number() {
+        const std::string_view text = remaining();
+        for (const std::string_view word : {"true", "false", "null"}) {
+            if (!text.starts_with(word)) continue;
+            offset_ += word.size();
+            return;
+        }
+        const std::size_t size = std::min(text.find_first_not_of(kNumberCharacters), text.size());
+        good_ = size != 0;
+        offset_ += size;
+    }
+
+    std::string_view text_;
+    std::size_t offset_ = 0;
     bool good_ = true;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <optional>
 
 #include "chess/formats/lichess_evals/native/json.h"
@@ -22,67 +23,92 @@ struct Evaluation {
     std::int64_t depth = -1;
     std::int64_t knodes = -1;
     bool has_variation = false;
-    Variation first;
+    Variation first;  // the principal one
 };
 
-[[nodiscard]] std::optional<std::int64_t> number_or_null(Json& json) {
-    if (json.null()) return std::nullopt;
-    return json.number();
+[[nodiscard]] std::optional<std::int64_t> read_integer_or_null(Json& json) {
+    if (json.read_null()) return std::nullopt;
+    return json.read_integer();
 }
 
 [[nodiscard]] Variation read_variation(Json& json) {
-    Variation read;
-    json.object([&](std::string_view name) {
+    Variation variation;
+    json.read_object([&](std::string_view name) {
         if (name == "cp") {
-            read.centipawns = number_or_null(json);
+            variation.centipawns = read_integer_or_null(json);
         } else if (name == "mate") {
-            read.mate = number_or_null(json);
+            variation.mate = read_integer_or_null(json);
         } else if (name == "line") {
-            read.line = json.string();
+            variation.line = json.read_string();
         } else {
-            json.skip();
+            json.skip_value();
         }
     });
-    return read;
+    return variation;
 }
 
 [[nodiscard]] Evaluation read_evaluation(Json& json) {
-    Evaluation read;
-    json.object([&](std::string_view name) {
+    Evaluation evaluation;
+    json.read_object([&](std::string_view name) {
         if (name == "depth") {
-            read.depth = json.number();
+            evaluation.depth = json.read_integer();
         } else if (name == "knodes") {
-            read.knodes = json.number();
+            evaluation.knodes = json.read_integer();
         } else if (name == "pvs") {
-            json.array([&] {
+            json.read_array([&] {
                 const Variation variation = read_variation(json);
-                if (!read.has_variation) read.first = variation;
-                read.has_variation = true;
+                if (!evaluation.has_variation) evaluation.first = variation;
+                evaluation.has_variation = true;
             });
         } else {
-            json.skip();
+            json.skip_value();
         }
     });
-    return read;
+    return evaluation;
 }
 
-// White's score of a position, which may be none.
-[[nodiscard]] std::string read_score(const Variation& variation, chess::Entry& entry) {
-    const unsigned side = entry.position.side;
-    std::int16_t white = chess::kNoScore;
+// Whether an evaluation has more depth, or of the same depth more nodes.
+[[nodiscard]] bool is_deeper(const Evaluation& a, const Evaluation& b) {
+    return a.depth != b.depth ? a.depth > b.depth : a.knodes > b.knodes;
+}
+
+// Reads an array of evaluations. `deepest` becomes the deepest of these and of itself that has a variation.
+void read_evaluations(Json& json, Evaluation& deepest) {
+    json.read_array([&] {
+        const Evaluation evaluation = read_evaluation(json);
+        if (!evaluation.has_variation) return;
+        if (!deepest.has_variation || is_deeper(evaluation, deepest)) deepest = evaluation;
+    });
+}
+
+// Converts a variation's score to that of the entry, whose position has been read. Returns what is wrong, or an empty
+// text.
+[[nodiscard]] std::string set_score(const Variation& variation, chess::Entry& entry) {
     if (variation.centipawns.has_value() == variation.mate.has_value()) {
         return "the first of the pvs must have a cp or a mate, and not both";
     }
+    const unsigned side = entry.position.side;
+    std::int16_t white_score = 0;
     if (variation.centipawns) {
-        constexpr std::int64_t kMost = chess::kMaxPawnScore;
-        white = static_cast<std::int16_t>(std::clamp(*variation.centipawns, -kMost, kMost));
+        constexpr std::int64_t kMax = chess::kMaxPawnScore;
+        white_score = static_cast<std::int16_t>(std::clamp(*variation.centipawns, -kMax, kMax));
     } else {
-        const std::int64_t moves =
-            std::clamp<std::int64_t>(*variation.mate, -chess::kMaxMatePlies, chess::kMaxMatePlies);
-        const unsigned winner = moves == 0 ? side ^ 1U : moves < 0 ? unsigned{chess::kBlack} : unsigned{chess::kWhite};
-        white = chess::white_mate_score(winner, static_cast<int>(moves < 0 ? -moves : moves), side);
+        constexpr std::int64_t kMax = chess::kMaxMatePlies;
+        const auto moves = static_cast<int>(std::clamp(*variation.mate, -kMax, kMax));
+        unsigned winner = moves < 0 ? chess::kBlack : chess::kWhite;
+        if (moves == 0) winner = side ^ 1U;  // the side to move is mated
+        white_score = chess::white_mate_score(winner, std::abs(moves), side);
     }
-    return chess::convert_score_view(white, side, entry.score) ? std::string() : chess::kBadScore;
+    return chess::convert_score_view(white_score, side, entry.score) ? std::string() : chess::kBadScore;
+}
+
+// Replaces the escapes \/ that JSON allows by slashes.
+void unescape_slashes(std::string& text) {
+    std::size_t escape = text.find("\\/");
+    while (escape != std::string::npos) {
+        text.erase(escape, 1);
+        escape = text.find("\\/", escape);
+    }
 }
 
 }  // namespace
@@ -90,37 +116,35 @@ struct Evaluation {
 std::string read_position(std::string_view line, unsigned required_parts, chess::Entry& entry) {
     Json json(line);
     std::optional<std::string> fen;
-    Evaluation best;
-    bool has_evaluations = false;
-    json.object([&](std::string_view name) {
+    std::optional<Evaluation> deepest;
+    json.read_object([&](std::string_view name) {
         if (name == "fen") {
-            fen = json.string();
+            fen = json.read_string();
         } else if (name == "evals") {
-            has_evaluations = true;
-            json.array([&] {
-                const Evaluation one = read_evaluation(json);
-                const bool better = one.depth != best.depth ? one.depth > best.depth : one.knodes > best.knodes;
-                if (one.has_variation && (!best.has_variation || better)) best = one;
-            });
+            if (!deepest) deepest.emplace();
+            read_evaluations(json, *deepest);
         } else {
-            json.skip();
+            json.skip_value();
         }
     });
-    json.end();
-    if (!json.good())
+    json.expect_end();
+    if (!json.good()) {
         return "byte " + std::to_string(json.offset() + 1) + ": this is no object of JSON as Lichess has it";
+    }
     if (!fen) return "the object has no fen";
-    if (!has_evaluations) return "the object has no evals";
-    for (std::size_t at = fen->find("\\/"); at != std::string::npos; at = fen->find("\\/", at)) fen->erase(at, 1);
-    std::string wrong = chess::read_fen(*fen, required_parts, entry);
-    if (!wrong.empty()) return wrong;
+    if (!deepest) return "the object has no evals";
+    unescape_slashes(*fen);
+    std::string problem = chess::read_fen(*fen, required_parts, entry);
+    if (!problem.empty()) return problem;
     entry.score = chess::kNoScore;
     entry.result = chess::kNoResult;
-    if (!best.has_variation) return {};
-    const std::string_view move = best.first.line.substr(0, best.first.line.find(' '));
-    if (!move.empty()) wrong = chess::parse_uci(move, entry.position, entry.move);
-    if (const char* fault = wrong.empty() ? chess::find_move_problem(entry) : nullptr) return fault;
-    return wrong.empty() ? read_score(best.first, entry) : wrong;
+    if (!deepest->has_variation) return {};
+    const Variation& variation = deepest->first;
+    const std::string_view move = variation.line.substr(0, variation.line.find(' '));
+    if (!move.empty()) problem = chess::parse_uci(move, entry.position, entry.move);
+    if (!problem.empty()) return problem;
+    if (const char* move_problem = chess::find_move_problem(entry)) return move_problem;
+    return set_score(variation, entry);
 }
 
 }  // namespace sparsepool::lichess_evals

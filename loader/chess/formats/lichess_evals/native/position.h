@@ -7,7 +7,7 @@
 
 namespace sparsepool::lichess_evals {
 
-// What is wrong with a line; nothing if the entry is what it says.
+// Parses a line, an object of JSON, into the entry. Returns what is wrong, or an empty text.
 [[nodiscard]] std::string read_position(std::string_view line, unsigned required_parts, chess::Entry& entry);
 
 }  // namespace sparsepool::lichess_evals

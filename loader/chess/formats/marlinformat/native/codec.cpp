@@ -10,9 +10,9 @@ class Writer final : public chess::EntryWriter {
   public:
     [[nodiscard]] std::string add(const chess::Entry& entry) override {
         std::int16_t white_score = 0;
-        if (const char* wrong = chess::find_marlin_board_problem(entry.position)) return wrong;
-        if (const char* wrong = chess::find_result_problem(entry)) return wrong;
-        if (const char* wrong = chess::to_white_score(entry, white_score)) return wrong;
+        if (const char* problem = chess::find_marlin_board_problem(entry.position)) return problem;
+        if (const char* problem = chess::find_result_problem(entry)) return problem;
+        if (const char* problem = chess::to_white_score(entry, white_score)) return problem;
         count_unscored(entry);
         count_changes(entry, chess::kMarlinKeeps, chess::kMarlinClock);
         output_.resize(output_.size() + kBytes);

@@ -12,11 +12,12 @@ namespace {
 
 class Writer final : public chess::WordGameWriter {
     [[nodiscard]] const char* find_start_problem(const chess::Entry& entry) const override {
-        if (const char* wrong = chess::find_castling_problem(entry.position)) return wrong;
+        if (const char* problem = chess::find_castling_problem(entry.position)) return problem;
         return chess::find_en_passant_problem(entry.position);
     }
 
-    void put_header(std::vector<std::uint8_t>& bytes, const chess::Entry& entry) const override {
+    // The layout is that of format.h.
+    void append_header(std::vector<std::uint8_t>& bytes, const chess::Entry& entry) const override {
         const chess::Position& position = entry.position;
         const chess::Bitboard kings = position.kings();
         const chess::Bitboard queens = position.orthogonal_sliders() & position.diagonal_sliders();
@@ -28,33 +29,40 @@ class Writer final : public chess::WordGameWriter {
         header[32] = position.side;
         header[33] = position.ep_square == chess::kNoSquare ? std::uint8_t{0} : position.ep_square;
         header[35] = static_cast<std::uint8_t>(std::min<unsigned>(position.rule50, chess::kMarlinClock));
-        const std::uint16_t number = chess::move_number_of(entry);
-        std::memcpy(header + 36, &number, sizeof number);
+        const std::uint16_t move_number = chess::move_number_of(entry);
+        std::memcpy(header + 36, &move_number, sizeof move_number);
         for (unsigned i = 0; i < 4; ++i) {
             const unsigned bit = kRightOrder[i];
-            const bool held = (position.castling >> bit & 1U) != 0;
-            header[34] = static_cast<std::uint8_t>(header[34] | (held ? 8U >> i : 0U));
+            const bool has_right = (position.castling >> bit & 1U) != 0;
+            header[34] = static_cast<std::uint8_t>(header[34] | (has_right ? 8U >> i : 0U));
             header[38 + i] = static_cast<std::uint8_t>(position.castling_rook_square(bit) & 7U);
         }
         header[42] = static_cast<std::uint8_t>(chess::white_result(entry) + 1);
         bytes.insert(bytes.end(), header, header + sizeof header);
     }
 
-    [[nodiscard]] std::uint16_t word_of(const chess::Entry& entry) const override {
-        const chess::Position& position = entry.position;
+    // Returns from << 10 | to << 4 | flag.
+    [[nodiscard]] std::uint16_t encode_move_word(const chess::Entry& entry) const override {
         const chess::Move move = entry.move;
         const unsigned from = move.from();
         unsigned to = move.to();
-        unsigned flag = (position.occupied >> to & 1) != 0 ? unsigned{kCapture} : unsigned{kQuiet};
-        if (move.type() == chess::MoveType::kPromotion) flag |= kPromotion | (move.word & 3U);
-        if (move.type() == chess::MoveType::kEnPassant) flag = kEnPassant;
-        if (move.type() == chess::MoveType::kCastling) {
-            flag = to > from ? kKingSide : kQueenSide;
-            to = (from & 56) + (flag == kKingSide ? 6 : 2);
-        } else if ((position.pawns() >> from & 1) != 0 && (from ^ to) == 16) {
-            flag = kDoublePush;
-        }
+        const unsigned flag = find_flag(entry.position, move);
+        if (move.type() == chess::MoveType::kCastling) to = (from & 56) + (flag == kKingSide ? 6 : 2);
         return static_cast<std::uint16_t>(from << 10 | to << 4 | flag);
+    }
+
+    // Returns the flag (Flag) of a move; for a promotion with the piece in the low bits.
+    [[nodiscard]] static unsigned find_flag(const chess::Position& position, chess::Move move) {
+        const unsigned from = move.from();
+        const unsigned to = move.to();
+        if (move.type() == chess::MoveType::kCastling) return to > from ? kKingSide : kQueenSide;
+        if (move.type() == chess::MoveType::kEnPassant) return kEnPassant;
+        const bool is_pawn = (position.pawns() >> from & 1) != 0;
+        if (is_pawn && (from ^ to) == 16) return kDoublePush;
+        const bool is_capture = (position.occupied >> to & 1) != 0;
+        const unsigned capture = is_capture ? unsigned{kCapture} : unsigned{kQuiet};
+        if (move.type() != chess::MoveType::kPromotion) return capture;
+        return capture | kPromotion | (move.word & 3U);
     }
 };
 

@@ -17,6 +17,7 @@ namespace {
 
 const chess::Codec& bound_codec(const std::optional<std::string>& view, const std::optional<std::string>& unit) {
     CommentSettings settings;
+    // None leaves a setting unknown.
     require(!view || *view == "mover" || *view == "white", "view is None, mover or white");
     require(!unit || *unit == "pawns" || *unit == "centipawns", "unit is None, pawns or centipawns");
     if (view) settings.view = *view == "mover" ? View::kMover : View::kWhite;

@@ -24,7 +24,7 @@ class PgnGames final : public chess::ScannedUnits {
   public:
     [[nodiscard]] const char* word() const override { return "game"; }
     [[nodiscard]] std::size_t find_end(std::string_view bytes, std::size_t begin) const override {
-        return find_game_end(bytes, begin, false);
+        return find_game_end(bytes, begin, false);  // behind the last game more may come
     }
 };
 
@@ -35,15 +35,15 @@ class PgnWalk final : public chess::Walk {
 
     [[nodiscard]] const chess::Entry* next() override {
         while (!damage_) {
-            if (number_ < game_.entries.size()) {
-                const chess::Entry& entry = game_.entries[number_++];
-                if (!options_.every_position || is_good(entry)) return &entry;
-            } else if (game_.has_rest) {
-                leave_rest_out();
+            if (next_entry_ < game_.entries.size()) {
+                const chess::Entry& entry = game_.entries[next_entry_++];
+                if (!options_.every_position || check_entry(entry)) return &entry;
+            } else if (game_.has_trailing_text) {
+                skip_trailing_text();
             } else if (end_ == bytes_.size()) {
                 return nullptr;
             } else {
-                read_next();
+                read_next_game();
             }
         }
         return nullptr;
@@ -77,50 +77,67 @@ class PgnWalk final : public chess::Walk {
     }
 
   private:
-    void read_next() {
+    // Reads the next game. If it is bad, it is skipped, or is damage.
+    void read_next_game() {
         begin_ = end_;
         end_ = std::min(find_game_end(bytes_, begin_, true), bytes_.size());
-        number_ = 0;
+        next_entry_ = 0;
         const std::string_view text = bytes_.substr(begin_, end_ - begin_);
         read_game(text, options_.required_parts, settings_, game_);
-        const std::uint64_t before = games_;
-        games_ += game_.begun ? 1 : 0;
-        chess::Damage damage{begin_ + game_.fault_at, games_, game_.fault, false};
-        chess::Illegal illegal = game_.illegal;
-        if (game_.fault.empty() || (game_.has_rest && can_skip(options_, chess::Illegal::kNone))) {
-            if (!options_.every_position && !game_.entries.empty())
-                illegal = evaluate_legality(game_.entries.front().position);
-            if (illegal == chess::Illegal::kNone) {
-                for (std::size_t i = 0; i < kNumNoScore; ++i) unscored_.at(i) += game_.unscored.at(i);
-                return;
-            }
-            damage = {begin_, games_, describe(illegal), false};
+        const std::uint64_t games_before = games_;
+        if (game_.has_content) ++games_;
+        if (!game_.fault.empty() && !skips_only_trailing_text()) {
+            const std::uint64_t num_entries = count_moves(text);
+            refuse_game(game_.illegal, game_.fault, begin_ + game_.fault_offset, games_before, num_entries);
+            return;
         }
-        if (!can_skip(options_, illegal)) {
-            damage_ = std::move(damage);
-        } else {
-            skipped_.add_unit(illegal, damage.reason, damage.offset, games_, {begin_, end_, before},
-                              game_.fault.empty() ? game_.entries.size() : count_moves(text));
+        const chess::Illegal illegal = check_first_position();
+        if (illegal != chess::Illegal::kNone) {
+            const std::uint64_t num_entries = game_.fault.empty() ? game_.entries.size() : count_moves(text);
+            refuse_game(illegal, describe(illegal), begin_, games_before, num_entries);
+            return;
         }
-        game_.entries.clear();
-        game_.has_rest = false;
+        for (std::size_t i = 0; i < kNumNoScore; ++i) unscored_.at(i) += game_.unscored.at(i);
     }
 
-    // Leaves out what stands behind the result of a game that stays, as if that was another game.
-    void leave_rest_out() {
-        const std::uint64_t offset = begin_ + game_.fault_at;
-        skipped_.add_unit(chess::Illegal::kNone, game_.fault, offset, games_, {offset, end_, games_},
-                          count_moves(bytes_.substr(offset, end_ - offset)));
+    // Whether a game with a fault is kept, since the fault is text behind its end that is skipped.
+    [[nodiscard]] bool skips_only_trailing_text() const {
+        return game_.has_trailing_text && can_skip(options_, chess::Illegal::kNone);
+    }
+
+    // Returns what is illegal about the first position, unless every position is checked when its entry is returned.
+    [[nodiscard]] chess::Illegal check_first_position() const {
+        if (options_.every_position || game_.entries.empty()) return game_.illegal;
+        return evaluate_legality(game_.entries.front().position);
+    }
+
+    // Skips the game, or makes it the walk's damage, as the options say.
+    void refuse_game(chess::Illegal illegal, const std::string& reason, std::uint64_t offset,
+                     std::uint64_t games_before, std::uint64_t num_entries) {
+        if (can_skip(options_, illegal)) {
+            skipped_.add_unit(illegal, reason, offset, games_, {begin_, end_, games_before}, num_entries);
+        } else {
+            damage_ = chess::Damage{offset, games_, reason, false};
+        }
+        game_.entries.clear();
+        game_.has_trailing_text = false;
+    }
+
+    // Skips what stands behind the result of a game that is kept, as if it was another game.
+    void skip_trailing_text() {
+        const std::uint64_t begin = begin_ + game_.fault_offset;
+        const std::uint64_t num_entries = count_moves(bytes_.substr(begin, end_ - begin));
+        skipped_.add_unit(chess::Illegal::kNone, game_.fault, begin, games_, {begin, end_, games_}, num_entries);
         ++games_;
-        game_.has_rest = false;
+        game_.has_trailing_text = false;
     }
 
     [[nodiscard]] chess::Illegal evaluate_legality(const chess::Position& position) const {
         return options_.on_illegal == chess::OnIllegal::kKeep ? chess::Illegal::kNone : find_illegal(position);
     }
 
-    // Else it is counted, or damage.
-    bool is_good(const chess::Entry& entry) {
+    // Whether the entry's position is legal. If not, it is counted as skipped, or is damage.
+    bool check_entry(const chess::Entry& entry) {
         const chess::Illegal illegal = evaluate_legality(entry.position);
         if (illegal == chess::Illegal::kNone) return true;
         if (can_skip(options_, illegal)) {
@@ -137,92 +154,99 @@ class PgnWalk final : public chess::Walk {
     std::size_t begin_ = 0;  // of the game
     std::size_t end_ = 0;
     std::uint64_t games_ = 0;
-    std::size_t number_ = 0;  // of the next entry of the game
+    std::size_t next_entry_ = 0;  // of the game
     Game game_;
     chess::SkippedTally skipped_;
     NoScoreCounts unscored_{};
     std::optional<chess::Damage> damage_;
 };
 
-constexpr std::size_t kColumns = 80;  // of a line, at most
+constexpr std::size_t kMaxColumns = 80;  // of a line
 
-const char* word_of(std::int8_t white_result) {
+const char* format_result(std::int8_t white_result) {
     if (white_result == chess::kNoResult) return "*";
-    constexpr std::array kWords = {"0-1", "1/2-1/2", "1-0"};
-    return kWords.data()[white_result + 1];
+    constexpr std::array kTokens = {"0-1", "1/2-1/2", "1-0"};
+    return kTokens.data()[white_result + 1];
 }
 
+// Writes games with engine scores in comments, as 1. e4 {+0.31} e5.
 class Writer final : public chess::GameWriter {
     [[nodiscard]] const char* find_entry_problem(const chess::Entry& entry) const override {
-        const bool scored = entry.score != chess::kNoScore;
-        if (scored && (entry.score > chess::kMateScore || entry.score < -chess::kMateScore)) {
-            return "the format has no score beyond 32000, which is mate";
-        }
+        const bool has_score = entry.score != chess::kNoScore;
+        const bool is_in_range = entry.score <= chess::kMateScore && entry.score >= -chess::kMateScore;
+        if (has_score && !is_in_range) return "the format has no score beyond 32000, which is mate";
         char san[kMaxSan];
-        chess::Move read;
-        const char* end = write_san(entry.position, entry.move, san);
-        const bool same =
-            parse_san({san, end}, entry.position, read) == SanFault::kNone && read.word == entry.move.word;
-        return same ? nullptr : "the format can't hold a move that is not legal";
+        const char* const end = write_san(entry.position, entry.move, san);
+        chess::Move parsed;
+        const SanFault fault = parse_san({san, end}, entry.position, parsed);
+        const bool is_same_move = fault == SanFault::kNone && parsed.word == entry.move.word;
+        return is_same_move ? nullptr : "the format can't hold a move that is not legal";
     }
 
     [[nodiscard]] const char* find_start_problem(const chess::Entry&) const override {
         return nullptr;
-    }  // a FEN holds all
+    }  // a FEN fits all
 
     void begin_game(const chess::Entry& entry) override {
         char text[chess::kMaxFen];
         const char* end = chess::write_fen(entry.position, entry.ply / 2U + 1, text, chess::count_fen_fields(entry));
         const std::string_view fen(text, end);
-        put("[Event \"?\"]\n[Result \"");
-        put(word_of(chess::white_result(entry)));
-        put("\"]\n");
-        if (entry.position.chess960) put("[Variant \"Chess960\"]\n");
+        append("[Event \"?\"]\n[Result \"");
+        append(format_result(chess::white_result(entry)));
+        append("\"]\n");
+        if (entry.position.chess960) append("[Variant \"Chess960\"]\n");
         if (fen != kStart) {
-            put("[SetUp \"1\"]\n[FEN \"");
-            put(fen);
-            put("\"]\n");
+            append("[SetUp \"1\"]\n[FEN \"");
+            append(fen);
+            append("\"]\n");
         }
+        append("\n");
         column_ = 0;
-        first_ = true;
-        put("\n");
+        is_first_move_ = true;
     }
 
-    void put_move(const chess::Entry& entry) override {
-        char text[std::max(kMaxSan, kMaxEngineScore) + 16];
-        if (first_ || entry.position.side == chess::kWhite) {
-            char* end = std::to_chars(text, text + 8, entry.ply / 2U + 1).ptr;
-            put_word({text, std::ranges::copy(
-                                std::string_view(first_ && entry.position.side == chess::kBlack ? "..." : "."), end)
-                                .out});
-        }
-        put_word({text, write_san(entry.position, entry.move, text)});
-        if (entry.score != chess::kNoScore) {
-            text[0] = '{';
-            char* end = write_engine_score(entry.score, text + 1);
-            *end++ = '}';
-            put_word({text, end});
-        }
-        first_ = false;
+    void write_move(const chess::Entry& entry) override {
+        const bool is_white = entry.position.side == chess::kWhite;
+        if (is_first_move_ || is_white) write_move_number(entry.ply / 2U + 1, is_white ? "." : "...");
+        is_first_move_ = false;
+        char san[kMaxSan];
+        append_token({san, write_san(entry.position, entry.move, san)});
+        if (entry.score != chess::kNoScore) write_score(entry.score);
+    }
+
+    void write_move_number(unsigned move_number, std::string_view dots) {
+        char text[16];
+        char* const digits_end = std::to_chars(text, text + 8, move_number).ptr;
+        append_token({text, std::ranges::copy(dots, digits_end).out});
+    }
+
+    void write_score(std::int16_t score) {
+        char text[kMaxEngineScore + 2];
+        text[0] = '{';
+        char* end = write_engine_score(score, text + 1);
+        *end++ = '}';
+        append_token({text, end});
     }
 
     void end_game(const chess::Entry& last) override {
-        put_word(word_of(chess::white_result(last)));
-        put("\n\n");
+        append_token(format_result(chess::white_result(last)));
+        append("\n\n");
     }
 
-    void put(std::string_view text) { output_.insert(output_.end(), text.begin(), text.end()); }
+    void append(std::string_view text) { output_.insert(output_.end(), text.begin(), text.end()); }
 
-    // Of a line, or of the next one.
-    void put_word(std::string_view word) {
-        const bool fits = column_ + 1 + word.size() <= kColumns;
-        if (column_ != 0) put(fits ? " " : "\n");
-        column_ = (column_ == 0 || !fits ? 0 : column_ + 1) + word.size();
-        put(word);
+    // Appends a token to the line, behind a blank, or to a new line where it does not fit.
+    void append_token(std::string_view token) {
+        const bool begins_text = column_ == 0;
+        const bool fits = column_ + 1 + token.size() <= kMaxColumns;
+        if (!begins_text) append(fits ? " " : "\n");
+        const std::size_t begin = begins_text || !fits ? 0 : column_ + 1;
+        append(token);
+        column_ = begin + token.size();
     }
 
     std::size_t column_ = 0;
-    bool first_ = false;  // move of the game
+    bool is_first_move_ = false;
 };
 
 class PgnCodec final : public chess::Codec {
@@ -251,17 +275,19 @@ class PgnCodec final : public chess::Codec {
 
 const chess::Codec& codec() { return codec_of({}); }
 
+// Codecs live as long as the program, so there is one for each combination of settings.
 const chess::Codec& codec_of(const CommentSettings& settings) {
-    constexpr Unit kNone = Unit::kNotSet;
-    static const PgnCodec codecs[3][3] = {
-        {PgnCodec({View::kNotSet, kNone}), PgnCodec({View::kNotSet, Unit::kPawns}),
-         PgnCodec({View::kNotSet, Unit::kCentipawns})},
-        {PgnCodec({View::kMover, kNone}), PgnCodec({View::kMover, Unit::kPawns}),
-         PgnCodec({View::kMover, Unit::kCentipawns})},
-        {PgnCodec({View::kWhite, kNone}), PgnCodec({View::kWhite, Unit::kPawns}),
-         PgnCodec({View::kWhite, Unit::kCentipawns})},
+    constexpr std::size_t kNumUnits = 3;
+    static const PgnCodec codecs[] = {
+        PgnCodec({View::kNotSet, Unit::kNotSet}),     PgnCodec({View::kNotSet, Unit::kPawns}),
+        PgnCodec({View::kNotSet, Unit::kCentipawns}), PgnCodec({View::kMover, Unit::kNotSet}),
+        PgnCodec({View::kMover, Unit::kPawns}),       PgnCodec({View::kMover, Unit::kCentipawns}),
+        PgnCodec({View::kWhite, Unit::kNotSet}),      PgnCodec({View::kWhite, Unit::kPawns}),
+        PgnCodec({View::kWhite, Unit::kCentipawns}),
     };
-    return codecs[static_cast<std::size_t>(settings.view)][static_cast<std::size_t>(settings.unit)];
+    const auto view = static_cast<std::size_t>(settings.view);
+    const auto unit = static_cast<std::size_t>(settings.unit);
+    return codecs[view * kNumUnits + unit];
 }
 
 }  // namespace sparsepool::pgn

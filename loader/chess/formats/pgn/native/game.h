@@ -14,35 +14,35 @@ namespace sparsepool::pgn {
 
 inline constexpr std::string_view kStart = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1";
 
-// Where the game that begins at `begin` ends, since another one begins; npos if that is not among the bytes. A game
-// begins with a line that begins with a tag: the first behind moves, or one of Event behind other tags. That can be
-// seen without knowing what is before, and no comment without an end goes on into the next game. Behind a program that
-// was killed it may begin within a line, with a whole tag of Event that a line with another tag follows. `last`: no
-// bytes follow.
-[[nodiscard]] std::size_t find_game_end(std::string_view bytes, std::size_t begin, bool last);
+// Returns where the game that begins at `begin` ends, which is where the next game begins; npos if no game begins in
+// the bytes. A game begins with a line that begins with a tag: the first such line behind moves, or a tag Event behind
+// other tags. That can be seen without knowing what is before, and a comment without an end does not swallow the next
+// game. A game that a killed program has left may be followed by a game that begins within a line (find_event).
+// `is_last`: no bytes follow these.
+[[nodiscard]] std::size_t find_game_end(std::string_view bytes, std::size_t begin, bool is_last);
 
-// Whether the first line that says something is a tag.
+// Whether the first line that is not empty is a tag.
 [[nodiscard]] bool begins_with_tag(std::string_view bytes);
 
 struct Game {
     std::vector<chess::Entry> entries;
-    std::string fault;         // then there are no entries, but with has_rest
-    bool has_rest = false;     // a whole game, and behind its end, from fault_at on, lines that are none
-    std::size_t fault_at = 0;  // bytes of the text before it
-    chess::Illegal illegal{};  // what the fault says of the first position, if that is it
-    bool begun = false;        // whether there is anything but blanks
-    NoScoreCounts unscored{};  // entries without a score
+    std::string fault;               // empty: none. With a fault there are entries only if has_trailing_text
+    bool has_trailing_text = false;  // the game is complete, but from fault_offset on lines follow that are no game
+    std::size_t fault_offset = 0;    // in the text
+    chess::Illegal illegal{};        // what is illegal about the first position, if that is the fault
+    bool has_content = false;        // there is anything but blanks
+    NoScoreCounts unscored{};        // numbers of entries without a score, by reason
 };
 
-// Whether the tag Variant names chess; `chess960`: the one of Fischer.
+// Whether a tag Variant names chess. `chess960`: whether that is Chess960.
 [[nodiscard]] bool is_chess(std::string_view variant, bool& chess960);
 
-// About how many moves the text of a game has that can't be read: words that look like one, comments and variations
-// aside.
+// Returns about how many moves the text of a game has that can't be read: words that look like moves, outside of
+// comments and variations.
 [[nodiscard]] std::size_t count_moves(std::string_view text);
 
-// All of a game or nothing: its result, which all entries have, may be known at its end alone. `needed`: a FEN
-// without a move number is a fault.
+// Reads all of a game or nothing: its result, which all entries have, may be known only at its end. `required_parts`: a
+// mask of EntryPart that the FEN must have.
 void read_game(std::string_view text, unsigned required_parts, const CommentSettings& settings, Game& game);
 
 }  // namespace sparsepool::pgn

@@ -12,11 +12,15 @@ namespace {
 class Lines final : public chess::ScannedUnits {
   public:
     [[nodiscard]] const char* word() const override { return "position"; }
+    // Returns where the position ends: behind the line e.
     [[nodiscard]] std::size_t find_end(std::string_view bytes, std::size_t begin) const override {
-        for (std::size_t at = bytes.find(kEnd, begin); at != std::string_view::npos; at = bytes.find(kEnd, at + 1)) {
-            const std::string_view behind = bytes.substr(at + kEnd.size(), 2);
-            if (behind.starts_with('\n')) return at + kEnd.size() + 1;
-            if (behind == "\r\n") return at + kEnd.size() + 2;
+        std::size_t last_line = bytes.find(kEnd, begin);
+        while (last_line != std::string_view::npos) {
+            const std::size_t end = last_line + kEnd.size();
+            const std::string_view line_end = bytes.substr(end, 2);
+            if (line_end.starts_with('\n')) return end + 1;
+            if (line_end == "\r\n") return end + 2;
+            last_line = bytes.find(kEnd, last_line + 1);
         }
         return std::string_view::npos;
     }
@@ -25,26 +29,30 @@ class Lines final : public chess::ScannedUnits {
 class Writer final : public chess::EntryWriter {
   public:
     [[nodiscard]] std::string add(const chess::Entry& entry) override {
-        if (const char* wrong = chess::find_result_problem(entry)) return wrong;
+        if (const char* problem = chess::find_result_problem(entry)) return problem;
         count_changes(entry, 0, 65535);
         char fen[chess::kMaxFen];
         char move[chess::kMaxUci];
-        put("fen ", {fen, chess::write_fen(entry.position, entry.ply / 2U + 1, fen)});
-        put("\nmove ", {move, chess::write_uci(entry.move, entry.position.chess960, move)});
-        put("\nscore ", std::to_string(entry.score));
-        put("\nply ", std::to_string(entry.ply));
-        put("\nresult ", std::to_string(entry.result));
-        put("\ne\n", {});
+        append_line("fen", {fen, chess::write_fen(entry.position, entry.ply / 2U + 1, fen)});
+        append_line("move", {move, chess::write_uci(entry.move, entry.position.chess960, move)});
+        append_line("score", std::to_string(entry.score));
+        append_line("ply", std::to_string(entry.ply));
+        append_line("result", std::to_string(entry.result));
+        append("e\n");
         ++entries_;
         return {};
     }
     void finish() override {}
 
   private:
-    void put(std::string_view name, std::string_view value) {
-        output_.insert(output_.end(), name.begin(), name.end());
-        output_.insert(output_.end(), value.begin(), value.end());
+    void append_line(std::string_view name, std::string_view value) {
+        append(name);
+        append(" ");
+        append(value);
+        append("\n");
     }
+
+    void append(std::string_view text) { output_.insert(output_.end(), text.begin(), text.end()); }
 };
 
 class PlainCodec final : public chess::Codec {

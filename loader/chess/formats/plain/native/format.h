@@ -29,95 +29,128 @@ inline constexpr std::size_t kMaxQuoted = 40;    // letters of what is wrong
 
 inline namespace SPARSEPOOL_ISA {
 
-// The value of the next line, which must have this name; what is wrong in `fault`.
-[[nodiscard]] inline std::string_view take_value(std::string_view& text, std::string_view name, std::string& fault) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    std::string_view line = text.substr(0, end);
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    if (!line.starts_with(name) || (line.size() > name.size() && line[name.size()] != ' ')) [[unlikely]] {
-        fault = "expected the line '";
-        fault += name;
-        fault += "', got '";
-        fault += shown(line.substr(0, kMaxQuoted));
-        fault += '\'';
-        return {};
-    }
-    text.remove_prefix(std::min(end + 1, text.size()));
-    return line.substr(std::min(name.size() + 1, line.size()));
-}
+// Reads the lines of a text, each `NAME VALUE`, in their order. After the first problem nothing is read any more.
+class FieldReader {
+  public:
+    explicit FieldReader(std::string_view text) : text_(text) {}
 
-[[nodiscard]] inline int take_number(std::string_view& text, std::string_view name, int least, int most,
-                                     std::string& fault) {
-    if (!fault.empty()) return 0;
-    const std::string_view value = take_value(text, name, fault);
-    int number = 0;
-    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-    const bool good = error == std::errc{} && end == value.data() + value.size() && number >= least && number <= most;
-    if (!good && fault.empty()) [[unlikely]] {
-        fault = name;
-        fault += " must be " + std::to_string(least) + " to " + std::to_string(most) + ", not '";
-        fault += shown(value.substr(0, kMaxQuoted));
-        fault += '\'';
-    }
-    return number;
-}
+    [[nodiscard]] const std::string& problem() const { return problem_; }
+    [[nodiscard]] std::size_t offset() const { return offset_; }  // behind the last line that was read
 
-// Reads a position; `text` begins behind it then. What is wrong, or nothing.
-[[nodiscard]] inline std::string read_lines(std::string_view& text, unsigned required_parts, chess::Entry& entry) {
-    std::string fault;
-    unsigned number = 0;  // which the ply says
-    const std::string_view fen = take_value(text, "fen", fault);
-    if (!fault.empty()) return fault;
-    fault = chess::parse_fen(fen, 4, entry.position, number, entry.missing_parts);
-    if (!fault.empty()) return fault;
+    // Reads the next line, which must have this name, and returns its value.
+    [[nodiscard]] std::string_view read_value(std::string_view name) {
+        if (!problem_.empty()) return {};
+        const std::size_t end = std::min(text_.find('\n', offset_), text_.size());
+        std::string_view line = text_.substr(offset_, end - offset_);
+        if (line.ends_with('\r')) line.remove_suffix(1);
+        const bool has_name = line.starts_with(name) && (line.size() == name.size() || line[name.size()] == ' ');
+        if (!has_name) [[unlikely]] {
+            set_wrong_line(name, line);
+            return {};
+        }
+        offset_ = std::min(end + 1, text_.size());
+        return line.substr(std::min(name.size() + 1, line.size()));
+    }
+
+    // Reads the next line, whose value must be a whole number from `min` to `max`.
+    [[nodiscard]] int read_number(std::string_view name, int min, int max) {
+        const std::string_view value = read_value(name);
+        if (!problem_.empty()) return 0;
+        int number = 0;
+        const char* const end = value.data() + value.size();
+        const auto [stop, error] = std::from_chars(value.data(), end, number);
+        const bool is_number = error == std::errc{} && stop == end;
+        if (!is_number || number < min || number > max) [[unlikely]] {
+            set_wrong_number(name, min, max, value);
+        }
+        return number;
+    }
+
+    // Makes this the problem, unless there is one already.
+    void set_problem(std::string problem) {
+        if (problem_.empty()) problem_ = std::move(problem);
+    }
+
+  private:
+    [[gnu::noinline, gnu::cold]] void set_wrong_line(std::string_view name, std::string_view line) {
+        problem_ = "expected the line '" + std::string(name) + "', got '" + shown(line.substr(0, kMaxQuoted)) + "'";
+    }
+
+    [[gnu::noinline, gnu::cold]] void set_wrong_number(std::string_view name, int min, int max,
+                                                       std::string_view value) {
+        problem_ = std::string(name) + " must be " + std::to_string(min) + " to " + std::to_string(max) + ", not '" +
+                   shown(value.substr(0, kMaxQuoted)) + "'";
+    }
+
+    std::string_view text_;
+    std::size_t offset_ = 0;
+    std::string problem_;
+};
+
+// Reads the six lines of a position into the entry. Returns what is wrong, or an empty text.
+[[nodiscard]] inline std::string read_entry(FieldReader& fields, unsigned required_parts, chess::Entry& entry) {
+    const std::string_view fen = fields.read_value("fen");
+    if (!fields.problem().empty()) return fields.problem();
+    unsigned move_number = 0;  // not used: the ply has a line of its own
+    std::string fen_problem = chess::parse_fen(fen, 4, entry.position, move_number, entry.missing_parts);
+    if (!fen_problem.empty()) return fen_problem;
     entry.missing_parts = static_cast<std::uint8_t>(entry.missing_parts & ~unsigned{chess::kPlyPart});
     if (const char* missing = chess::describe_missing_part(entry.missing_parts & required_parts)) return missing;
-    const std::string_view move = take_value(text, "move", fault);
-    if (fault.empty()) fault = chess::parse_uci(move, entry.position, entry.move);
-    entry.score = static_cast<std::int16_t>(take_number(text, "score", -32768, 32767, fault));
-    entry.ply = static_cast<std::uint16_t>(take_number(text, "ply", 0, 65535, fault));
-    entry.result = static_cast<std::int8_t>(take_number(text, "result", -1, 1, fault));
-    if (fault.empty() && !take_value(text, "e", fault).empty()) fault = "expected the line 'e' alone";
-    if (!fault.empty()) return fault;
-    const char* wrong = chess::find_move_problem(entry);
-    return wrong == nullptr ? std::string() : wrong;
+    const std::string_view move = fields.read_value("move");
+    if (fields.problem().empty()) fields.set_problem(chess::parse_uci(move, entry.position, entry.move));
+    entry.score = static_cast<std::int16_t>(fields.read_number("score", -32768, 32767));
+    entry.ply = static_cast<std::uint16_t>(fields.read_number("ply", 0, 65535));
+    entry.result = static_cast<std::int8_t>(fields.read_number("result", -1, 1));
+    if (!fields.read_value("e").empty()) fields.set_problem("expected the line 'e' alone");
+    if (!fields.problem().empty()) return fields.problem();
+    const char* move_problem = chess::find_move_problem(entry);
+    return move_problem == nullptr ? std::string() : move_problem;
 }
 
-// Where a position ends that begins at `begin` and can't be read: behind its last line, or before another one begins.
-// No value holds the name of the first line.
-[[nodiscard, gnu::noinline, gnu::cold]] inline std::size_t end_of_damage(std::string_view all, std::size_t begin) {
-    const std::size_t next = std::min(all.find("fen ", begin + 1), all.size());
-    const std::size_t last = std::min(all.find(kEnd, begin), all.size());
-    if (next < last) return next;
-    return std::min(all.find('\n', std::min(last + 1, all.size())), all.size() - 1) + 1;
+// Returns where a position ends that begins at `begin` and can't be read: behind its line `e`, or before the next `fen`
+// if that comes first. No value of a good position holds `fen`.
+[[nodiscard, gnu::noinline, gnu::cold]] inline std::size_t find_damage_end(std::string_view text, std::size_t begin) {
+    const std::size_t next_fen = std::min(text.find("fen ", begin + 1), text.size());
+    const std::size_t last_line = std::min(text.find(kEnd, begin), text.size());
+    if (next_fen < last_line) return next_fen;
+    const std::size_t line_feed = text.find('\n', std::min(last_line + 1, text.size()));
+    return std::min(line_feed, text.size() - 1) + 1;
 }
 
+// Skips empty lines, and a byte order mark: in a concatenated file there may be one before any position.
+[[nodiscard]] inline std::size_t skip_empty_lines(std::string_view text, std::size_t offset) {
+    while (offset < text.size() && (text[offset] == '\n' || text[offset] == '\r')) ++offset;
+    if (text.substr(offset).starts_with(kByteOrderMark)) offset += kByteOrderMark.size();
+    return offset;
+}
+
+// Reads the next good position into state.entry. Returns false at the end and at a fault.
 [[nodiscard]] inline bool next_position(chess::WalkState& state) {
     if (!state.fault.empty()) [[unlikely]]
         return false;
-    const std::string_view all(reinterpret_cast<const char*>(state.bytes.data()), state.bytes.size());
+    const std::string_view text(reinterpret_cast<const char*>(state.bytes.data()), state.bytes.size());
     while (true) {
-        std::string_view text = all.substr(state.offset);
-        while (!text.empty() && (text.front() == '\n' || text.front() == '\r')) text.remove_prefix(1);
-        if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
-        if (text.empty()) return false;
-        state.offset = all.size() - text.size();
-        std::string wrong = read_lines(text, state.options.required_parts, state.entry);
-        const chess::Illegal illegal = wrong.empty() ? chess::evaluate_legality(state) : chess::classify_problem(wrong);
-        if (wrong.empty() && illegal == chess::Illegal::kNone) [[likely]] {
+        const std::size_t begin = skip_empty_lines(text, state.offset);
+        if (begin == text.size()) return false;
+        state.offset = begin;
+        FieldReader fields(text.substr(begin));
+        std::string problem = read_entry(fields, state.options.required_parts, state.entry);
+        const chess::Illegal illegal =
+            problem.empty() ? chess::evaluate_legality(state) : chess::classify_problem(problem);
+        if (problem.empty() && illegal == chess::Illegal::kNone) [[likely]] {
             ++state.units;
-            state.offset = all.size() - text.size();
+            state.offset = begin + fields.offset();
             return true;
         }
-        if (wrong.empty()) wrong = chess::describe(illegal);
+        if (problem.empty()) problem = chess::describe(illegal);
         if (!chess::can_skip(state.options, illegal)) {
             ++state.units;
-            state.fault = std::move(wrong);
-            state.cut = text.find(kEnd) == std::string_view::npos;
+            state.fault = std::move(problem);
+            state.truncated = text.find(kEnd, begin + fields.offset()) == std::string_view::npos;
             return false;
         }
-        const std::size_t end = end_of_damage(all, state.offset);
-        state.skipped.add_unit(illegal, wrong, state.offset, state.units + 1, {state.offset, end, state.units});
+        const std::size_t end = find_damage_end(text, begin);
+        state.skipped.add_unit(illegal, problem, begin, state.units + 1, {begin, end, state.units});
         state.offset = end;
         ++state.units;
     }

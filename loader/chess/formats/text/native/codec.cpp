@@ -13,23 +13,25 @@
 namespace sparsepool::text {
 namespace {
 
-constexpr std::array<std::string_view, 3> kResults = {"0.0", "0.5", "1.0"};
+constexpr std::array<std::string_view, 3> kResults = {"0.0", "0.5", "1.0"};  // by result + 1
+
+char* append(char* end, std::string_view text) { return std::ranges::copy(text, end).out; }
 
 class Writer final : public chess::EntryWriter {
   public:
+    // Writes `FEN | score | result`, both White's.
     [[nodiscard]] std::string add(const chess::Entry& entry) override {
         std::int16_t white_score = 0;
-        if (const char* wrong = chess::to_white_score(entry, white_score)) return wrong;
+        if (const char* problem = chess::to_white_score(entry, white_score)) return problem;
         count_unscored(entry);
         char line[chess::kMaxFen + 16];
         char* end = chess::write_fen(entry.position, entry.ply / 2U + 1, line, chess::count_fen_fields(entry));
-        end = std::ranges::copy(std::string_view(" | "), end).out;
+        end = append(end, " | ");
         end = std::to_chars(end, end + 6, white_score).ptr;
-        end = std::ranges::copy(std::string_view(" | "), end).out;
+        end = append(end, " | ");
         const std::int8_t result = chess::white_result(entry);
-        const bool none = result == chess::kNoResult;
-        end = std::ranges::copy(none ? std::string_view("*") : kResults.data()[result + 1], end).out;
-        *end++ = '\n';
+        end = append(end, result == chess::kNoResult ? std::string_view("*") : kResults.data()[result + 1]);
+        end = append(end, "\n");
         output_.insert(output_.end(), line, end);
         ++entries_;
         return {};

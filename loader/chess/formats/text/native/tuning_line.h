@@ -13,7 +13,7 @@
 //     FEN 1-0    FEN|Black       a word that can be nothing else
 namespace sparsepool::text {
 
-// What is wrong with a line; nothing if the entry is what it says. Without an operation `ce` it has no score.
+// Parses a line into the entry, which has no score without an operation `ce`. Returns what is wrong, or an empty text.
 [[nodiscard]] std::string read_tuning_line(std::string_view line, unsigned required_parts, chess::Entry& entry);
 
 }  // namespace sparsepool::text

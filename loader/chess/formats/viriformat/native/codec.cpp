@@ -11,12 +11,12 @@ class Writer final : public chess::WordGameWriter {
         return chess::find_marlin_board_problem(entry.position);
     }
 
-    void put_header(std::vector<std::uint8_t>& bytes, const chess::Entry& entry) const override {
+    void append_header(std::vector<std::uint8_t>& bytes, const chess::Entry& entry) const override {
         bytes.resize(bytes.size() + chess::kMarlinBytes);
         chess::write_marlin_record(entry, 0, bytes.data() + bytes.size() - chess::kMarlinBytes);
     }
 
-    [[nodiscard]] std::uint16_t word_of(const chess::Entry& entry) const override {
+    [[nodiscard]] std::uint16_t encode_move_word(const chess::Entry& entry) const override {
         constexpr Kind kKinds[] = {Kind::kNormal, Kind::kPromotion, Kind::kCastling, Kind::kEnPassant};  // by MoveType
         const chess::Move move = entry.move;
         const auto kind = static_cast<unsigned>(kKinds[static_cast<unsigned>(move.type())]);

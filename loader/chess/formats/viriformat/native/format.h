@@ -10,10 +10,11 @@ namespace sparsepool::chess {
 class Codec;
 }
 
-// A game: a record of marlinformat, of which the score is not read, then moves:
+// A game of viriformat: a record of marlinformat (marlin_record.h), of which the score is not read, then moves with
+// scores (games.h). Bits of a move:
 //
-//     bits 0-5 from, 6-11 to, 12-13 promotion (knight, bishop, rook, queen), 14-15 kind: normal, en passant, castling,
-//     promotion. Castling goes to the rook's square.
+//     0-5  from     6-11  to     12-13  promotion: knight, bishop, rook, queen
+//    14-15  kind: normal, en passant, castling (to the rook's square), promotion
 namespace sparsepool::viriformat {
 
 enum class Kind : std::uint8_t { kNormal, kEnPassant, kCastling, kPromotion };
@@ -28,6 +29,7 @@ struct Game {
         return chess::read_marlin_board(bytes, required_parts, entry, white_result);
     }
 
+    // Decodes a move. Returns what is wrong, or null.
     [[nodiscard]] static const char* read_move(std::uint16_t word, const chess::Position&, chess::Move& move) {
         constexpr chess::MoveType kTypes[] = {chess::MoveType::kNormal, chess::MoveType::kEnPassant,
                                               chess::MoveType::kCastling, chess::MoveType::kPromotion};

@@ -6,15 +6,15 @@
 #include "chess/native/features/pawn_pairs.h"
 #include "chess/native/features/threats.h"
 
-// Threats and pawn pairs of a position, for both colours at once: attacks are worked out once, and numbered twice.
-// Both have equally many. The order within a bag is that of the attackers' types and squares.
+// Threats and pawn pairs of a position, for the bags of both colours at once: attacks are computed once and indexed
+// twice. Both bags have equally many. Within a bag, threats are in the order of the attackers' types and squares.
 namespace sparsepool::chess {
 
-inline constexpr std::uint32_t kMostRelations = 32 * 8 + 31 * 16;  // of any 32 pieces: 8 targets each, every pair
+inline constexpr std::uint32_t kMaxRelations = 32 * 8 + 31 * 16;  // of any 32 pieces: 8 targets each, and every pair
 
 inline namespace SPARSEPOOL_ISA {
 
-// Squares are used xor `flip`; unlike the king of HalfKAv2_hm, the own king comes to the files a to d.
+// How one colour sees squares: xor `flip`, so that its king is on files a to d (the king of HalfKAv2_hm: e to h).
 struct RelationView {
     std::uint32_t colour;
     std::uint32_t flip;
@@ -40,11 +40,11 @@ struct RelationBoard {
     }
 };
 
-// The code of each piece by its square; other squares mean nothing.
+// The codes of pieces by square; undefined for empty squares.
 struct SquareCodes {
     std::uint8_t codes[64];
 
-    explicit SquareCodes(const Pieces& pieces) {
+    explicit SquareCodes(const PieceList& pieces) {
         const auto* code = reinterpret_cast<const std::uint8_t*>(pieces.codes);
         for (std::uint32_t i = 0; i < pieces.count; ++i) codes[pieces.square[i]] = code[i];
     }
@@ -52,7 +52,7 @@ struct SquareCodes {
     [[nodiscard]] std::uint32_t operator[](unsigned square) const { return codes[square]; }
 };
 
-// What one attacker's threats have in common, as one colour sees them.
+// What the indices of one attacker's threats have in common, as one colour sees them (Threats).
 struct AttackerView {
     const std::uint8_t* kinds;
     const std::uint8_t* ranks;
@@ -70,7 +70,8 @@ struct AttackerView {
         first = (seen & 1) * threats.half + threats.before[seen][from];
     }
 
-    [[nodiscard]] std::uint32_t number(std::uint32_t code, std::uint32_t square) const {
+    // Returns the index of the threat to a piece.
+    [[nodiscard]] std::uint32_t threat_index(std::uint32_t code, std::uint32_t square) const {
         return first + kinds[code ^ view.colour] * size + ranks[square ^ view.flip];
     }
 };
@@ -85,7 +86,10 @@ template <unsigned kType>
     if constexpr (kType == kKing) return king_attacks(square);
 }
 
-// Appends the threats of one type of attacker to both bags, each from `count` on, and gives back where they end.
+// Appends the threats of one type of attacker to both bags, each from `count` on. Returns where they end.
+//
+// Of two equal pieces that attack each other, only one threat counts: that of the piece on the higher square, as the
+// view sees it. Pawns attack each other only if they are of different colours.
 template <unsigned kType>
 inline std::uint32_t write_threats_of(const Threats& threats, const RelationBoard& board, const SquareCodes& codes,
                                       const RelationView* views, std::uint32_t first, std::uint32_t count,
@@ -102,17 +106,18 @@ inline std::uint32_t write_threats_of(const Threats& threats, const RelationBoar
         const std::uint32_t code = codes[from];
         Bitboard attacked = attacks_of<kType>(code & 1, from, board.position.occupied) & targets;
         if (attacked == 0) continue;
-        const Bitboard alike =
+        const Bitboard attack_back =
             board.types[kType] & (kType == kPawn ? board.position.of_colour(~code & 1) : ~Bitboard{0});
-        const AttackerView a(threats, views[0], code, from);
-        const AttackerView b(threats, views[1], code, from);
+        const AttackerView own_view(threats, views[0], code, from);
+        const AttackerView opponent_view(threats, views[1], code, from);
         for (; attacked != 0; attacked &= attacked - 1) {
             const unsigned to = first_square(attacked);
-            const bool mutual = (alike >> to & 1) != 0;
-            *own = first + a.number(codes[to], to);
-            own += !(mutual && a.from < (to ^ a.view.flip));
-            *opponent = first + b.number(codes[to], to);
-            opponent += !(mutual && b.from < (to ^ b.view.flip));
+            const bool is_mutual = (attack_back >> to & 1) != 0;
+            // Written always, and overwritten by the next threat if it does not count.
+            *own = first + own_view.threat_index(codes[to], to);
+            own += !(is_mutual && own_view.from < (to ^ own_view.view.flip));
+            *opponent = first + opponent_view.threat_index(codes[to], to);
+            opponent += !(is_mutual && opponent_view.from < (to ^ opponent_view.view.flip));
         }
     }
     return static_cast<std::uint32_t>(own - bags[0]);
@@ -129,47 +134,52 @@ inline std::uint32_t write_threats(const Threats& threats, const RelationBoard& 
     return write_threats_of<kKing>(threats, board, codes, views, first, count, bags);
 }
 
+// Appends the pairs of pawns on the same file or on neighbouring files to both bags, from `count` on. Returns where
+// they end.
 inline std::uint32_t write_pawn_pairs(const RelationBoard& board, const SquareCodes& codes, const RelationView* views,
                                       std::uint32_t first, std::uint32_t count, std::uint32_t* const* bags) {
-    const auto id = [&codes](const RelationView& view, unsigned square) {
+    const auto pawn_id = [&codes](const RelationView& view, unsigned square) {  // of pawn_pair_index
         return 48 * ((codes[square] & 1) ^ view.colour) + (square ^ view.flip) - 8;
     };
-    for (Bitboard rest = board.types[kPawn]; rest != 0;) {
-        const unsigned square = first_square(rest);
-        rest &= rest - 1;
+    for (Bitboard pawns = board.types[kPawn]; pawns != 0;) {
+        const unsigned square = first_square(pawns);
+        pawns &= pawns - 1;
         const Bitboard file = kFileA << (square & 7);
-        const Bitboard near = file | (file << 1 & ~kFileA) | (file >> 1 & ~kFileH);
-        const std::uint32_t own = id(views[0], square);
-        const std::uint32_t opponent = id(views[1], square);
-        for (Bitboard others = rest & near; others != 0; others &= others - 1, ++count) {
-            const unsigned other = first_square(others);
-            bags[0][count] = first + pawn_pair(own, id(views[0], other));
-            bags[1][count] = first + pawn_pair(opponent, id(views[1], other));
+        const Bitboard near_files = file | (file << 1 & ~kFileA) | (file >> 1 & ~kFileH);
+        const std::uint32_t own = pawn_id(views[0], square);
+        const std::uint32_t opponent = pawn_id(views[1], square);
+        for (Bitboard partners = pawns & near_files; partners != 0; partners &= partners - 1, ++count) {
+            const unsigned partner = first_square(partners);
+            bags[0][count] = first + pawn_pair_index(own, pawn_id(views[0], partner));
+            bags[1][count] = first + pawn_pair_index(opponent, pawn_id(views[1], partner));
         }
     }
     return count;
 }
 
-// Both bags' relations, each of room for kMostRelations; gives back how many each has. `views`: of the bags' colours.
-inline std::uint32_t write_relations(const FeatureSet& set, const Record& record, const Pieces& pieces,
+// Writes the relations of both bags, which must have room for kMaxRelations, and returns how many each has. `views` are
+// those of the bags.
+inline std::uint32_t write_relations(const FeatureSet& set, const Record& record, const PieceList& pieces,
                                      const std::uint8_t (&views)[2], std::uint32_t* own, std::uint32_t* opponent) {
     const RelationBoard board(record);
     const SquareCodes codes(pieces);
-    const RelationView seen[2] = {RelationView(views[0]), RelationView(views[1])};
+    const RelationView relation_views[2] = {RelationView(views[0]), RelationView(views[1])};
     std::uint32_t* const bags[2] = {own, opponent};
     std::uint32_t first = set.first_relation;
     std::uint32_t count = 0;
     if (set.threats != nullptr) {
-        count = write_threats(*set.threats, board, codes, seen, first, count, bags);
+        count = write_threats(*set.threats, board, codes, relation_views, first, count, bags);
         first += set.threats->num_inputs;
     }
-    return set.pawn_pairs ? write_pawn_pairs(board, codes, seen, first, count, bags) : count;
+    if (!set.pawn_pairs) return count;
+    return write_pawn_pairs(board, codes, relation_views, first, count, bags);
 }
 
-// How many of them a bag of so many numbers of pieces holds.
-[[nodiscard]] inline std::uint32_t relations_that_fit(const FeatureSet& set, std::uint32_t pieces,
-                                                      std::uint32_t relations) {
-    return relations < set.max_active - pieces ? relations : set.max_active - pieces;
+// Returns how many relations fit in a bag that has so many features of pieces.
+[[nodiscard]] inline std::uint32_t relations_that_fit(const FeatureSet& set, std::uint32_t num_pieces,
+                                                      std::uint32_t num_relations) {
+    const std::uint32_t capacity = set.max_active - num_pieces;
+    return num_relations < capacity ? num_relations : capacity;
 }
 
 }  // namespace SPARSEPOOL_ISA

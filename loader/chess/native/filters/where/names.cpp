@@ -11,6 +11,7 @@
 namespace sparsepool::chess::where {
 namespace {
 
+// Loads the value kValue(record) of each record.
 template <auto kValue>
 void load_each(std::span<const Record> records, double* values) {
     for (const Record& record : records) *values++ = static_cast<double>(kValue(record));
@@ -19,18 +20,20 @@ void load_each(std::span<const Record> records, double* values) {
 MoveType move_type(const Record& record) { return Move{record.move}.type(); }
 
 bool is_capture(const Record& record) {
-    return record.move != 0 && (takes(record) || move_type(record) == MoveType::kEnPassant);
+    return record.move != 0 && (is_plain_capture(record) || move_type(record) == MoveType::kEnPassant);
 }
 
 unsigned mover(const Record& record) { return record.flags & kBlackToMove; }
 
-// As the side to move sees the board.
-unsigned seen_king(const Record& record, unsigned colour) {
-    return Pieces(record).king(colour) ^ (mover(record) != 0 ? 56U : 0U);
+// Returns a king's square as the side to move sees the board.
+unsigned king_in_mover_view(const Record& record, unsigned colour) {
+    return PieceSets(record).king(colour) ^ (mover(record) != 0 ? 56U : 0U);
 }
 
-// Of a colour: bit 0 short castling, bit 1 long.
-unsigned rights_of(const Record& record, unsigned colour) { return record.flags >> (kRightsShift + 2 * colour) & 3U; }
+// Returns the castling rights of a colour: bit 0 short castling, bit 1 long castling.
+unsigned castling_rights(const Record& record, unsigned colour) {
+    return record.flags >> (kRightsShift + 2 * colour) & 3U;
+}
 
 constexpr auto kNumber = Type::kNumber;
 constexpr auto kCondition = Type::kCondition;
@@ -47,32 +50,32 @@ constexpr std::array kNames = std::to_array<Name>({
     {"piece_count", kNumber, kEveryFormat, "pieces and pawns of both sides, kings included",
      load_each<[](const Record& record) { return count_squares(record.occupied); }>},
     {"pawns", kNumber, kEveryFormat, "of both sides",
-     load_each<[](const Record& record) { return std::popcount(Pieces(record).pawns()); }>},
+     load_each<[](const Record& record) { return std::popcount(PieceSets(record).pawns()); }>},
     {"knights", kNumber, kEveryFormat, "of both sides",
-     load_each<[](const Record& record) { return std::popcount(Pieces(record).knights()); }>},
+     load_each<[](const Record& record) { return std::popcount(PieceSets(record).knights()); }>},
     {"bishops", kNumber, kEveryFormat, "of both sides",
-     load_each<[](const Record& record) { return std::popcount(Pieces(record).bishops()); }>},
+     load_each<[](const Record& record) { return std::popcount(PieceSets(record).bishops()); }>},
     {"rooks", kNumber, kEveryFormat, "of both sides",
-     load_each<[](const Record& record) { return std::popcount(Pieces(record).rooks()); }>},
+     load_each<[](const Record& record) { return std::popcount(PieceSets(record).rooks()); }>},
     {"queens", kNumber, kEveryFormat, "of both sides",
-     load_each<[](const Record& record) { return std::popcount(Pieces(record).queens()); }>},
+     load_each<[](const Record& record) { return std::popcount(PieceSets(record).queens()); }>},
     {"material", kNumber, kEveryFormat, "of both sides: pawn 1, knight 3, bishop 3, rook 5, queen 9",
-     load_each<[](const Record& record) { return Pieces(record).material(); }>},
+     load_each<[](const Record& record) { return PieceSets(record).material(); }>},
     {"own_material", kNumber, kEveryFormat, "of the side to move",
-     load_each<[](const Record& record) { return Pieces(record).material(mover(record)); }>},
+     load_each<[](const Record& record) { return PieceSets(record).material(mover(record)); }>},
     {"opponent_material", kNumber, kEveryFormat, "of the other side",
-     load_each<[](const Record& record) { return Pieces(record).material(mover(record) ^ 1U); }>},
+     load_each<[](const Record& record) { return PieceSets(record).material(mover(record) ^ 1U); }>},
     {"phase", kNumber, kEveryFormat,
      "24 at the start, 0 without pieces: knight 1, bishop 1, rook 2, queen 4; at most 24",
-     load_each<[](const Record& record) { return Pieces(record).phase(); }>},
+     load_each<[](const Record& record) { return PieceSets(record).phase(); }>},
     {"own_king", kNumber, kEveryFormat, "square of the king to move, as its side sees the board: a1 0, h1 7, h8 63",
-     load_each<[](const Record& record) { return seen_king(record, mover(record)); }>},
+     load_each<[](const Record& record) { return king_in_mover_view(record, mover(record)); }>},
     {"opponent_king", kNumber, kEveryFormat, "square of the other king, as the side to move sees the board",
-     load_each<[](const Record& record) { return seen_king(record, mover(record) ^ 1U); }>},
+     load_each<[](const Record& record) { return king_in_mover_view(record, mover(record) ^ 1U); }>},
     {"white_king", kNumber, kSidePart, "square of White's king",
-     load_each<[](const Record& record) { return Pieces(record).king(kWhite); }>},
+     load_each<[](const Record& record) { return PieceSets(record).king(kWhite); }>},
     {"black_king", kNumber, kSidePart, "square of Black's king",
-     load_each<[](const Record& record) { return Pieces(record).king(kBlack); }>},
+     load_each<[](const Record& record) { return PieceSets(record).king(kBlack); }>},
     {"white_to_move", kCondition, kSidePart, "White is to move",
      load_each<[](const Record& record) { return mover(record) == kWhite; }>},
     {"has_score", kCondition, kEveryFormat, "there is a score",
@@ -84,13 +87,13 @@ constexpr std::array kNames = std::to_array<Name>({
     {"castling_rights", kNumber, kRightsPart, "how many are left, of both sides: 0 to 4",
      load_each<[](const Record& record) { return std::popcount(record.flags >> kRightsShift & 15U); }>},
     {"can_castle_short", kCondition, kRightsPart, "the side to move has the right to castle on the h side",
-     load_each<[](const Record& record) { return (rights_of(record, mover(record)) & 1U) != 0; }>},
+     load_each<[](const Record& record) { return (castling_rights(record, mover(record)) & 1U) != 0; }>},
     {"can_castle_long", kCondition, kRightsPart, "the side to move has the right to castle on the a side",
-     load_each<[](const Record& record) { return (rights_of(record, mover(record)) & 2U) != 0; }>},
+     load_each<[](const Record& record) { return (castling_rights(record, mover(record)) & 2U) != 0; }>},
     {"opponent_can_castle_short", kCondition, kRightsPart, "the other side has the right to castle on the h side",
-     load_each<[](const Record& record) { return (rights_of(record, mover(record) ^ 1U) & 1U) != 0; }>},
+     load_each<[](const Record& record) { return (castling_rights(record, mover(record) ^ 1U) & 1U) != 0; }>},
     {"opponent_can_castle_long", kCondition, kRightsPart, "the other side has the right to castle on the a side",
-     load_each<[](const Record& record) { return (rights_of(record, mover(record) ^ 1U) & 2U) != 0; }>},
+     load_each<[](const Record& record) { return (castling_rights(record, mover(record) ^ 1U) & 2U) != 0; }>},
     {"clock", kNumber, kClockPart, "half-moves since a pawn move or capture; 127 for that and more",
      load_each<[](const Record& record) { return record.clock(); }>},
     {"is_capture", kCondition, kMovePart, "the move takes something, also en passant", load_each<is_capture>},

@@ -43,9 +43,9 @@ struct Instruction {
     const Name* name = nullptr;
 };
 
-// An expression as instructions of a register machine. A register holds the values of a block of records, so that
-// what an instruction is costs little for each of them. Numbers are doubles, and only operations are used whose result
-// IEEE 754 says, so that a filter leaves the same out on every machine (I1). Immutable.
+// An expression as instructions of a register machine. A register holds the values of a block of records, so that the
+// dispatch of an instruction costs little for each record. Numbers are doubles, and only operations are used whose
+// results IEEE 754 defines, so that a filter keeps the same entries on every machine (I1). Immutable.
 class Program {
   public:
     using Word = std::variant<double, std::string>;  // a constant; a name or an operation
@@ -54,7 +54,8 @@ class Program {
     // Throws std::invalid_argument.
     explicit Program(const std::vector<Word>& postfix);
 
-    // passes[i]: whether the condition holds of records[i], 1 or 0. `memory` is to be used again.
+    // Sets passes[i] to whether the condition holds for records[i], 1 or 0. `memory` is for registers, to be used
+    // again.
     void run(std::span<const Record> records, std::vector<double>& memory, std::uint8_t* passes) const;
 
     [[nodiscard]] std::span<const Instruction> instructions() const { return instructions_; }

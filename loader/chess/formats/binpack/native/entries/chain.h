@@ -14,36 +14,41 @@ namespace sparsepool::binpack {
 
 inline namespace SPARSEPOOL_ISA {
 
-// The next 64 bits of the move text, the first in the highest place: an entry has 30 at most. What lies beyond the
-// payload reads as zero.
-[[nodiscard]] inline std::uint64_t load_text(std::span<const std::uint8_t> payload, std::uint64_t bit) {
+// Loads the next 64 bits of the move text, the first in the highest bit: an entry has 30 at most. Behind the payload's
+// end are zeros.
+[[nodiscard]] inline std::uint64_t load_bits(std::span<const std::uint8_t> payload, std::uint64_t bit) {
     const std::uint64_t byte = bit >> 3;
-    std::uint8_t tail[8] = {};
     const std::uint8_t* bytes = payload.data() + byte;
-    if (byte + sizeof tail > payload.size()) [[unlikely]] {
-        if (byte < payload.size()) std::memcpy(tail, bytes, payload.size() - byte);
-        bytes = tail;
+    std::uint8_t padded[8] = {};
+    if (byte + sizeof padded > payload.size()) [[unlikely]] {
+        if (byte < payload.size()) std::memcpy(padded, bytes, payload.size() - byte);
+        bytes = padded;
     }
     return load_big_endian(bytes) << (bit & 7);
 }
 
-// What is known of an entry between the phases of its decoding.
-struct Reading {
-    std::uint64_t text;  // its bits, less those used
-    unsigned used;
+// Reads the bits of one entry, and keeps what is known of its move between the phases of decoding.
+//
+// The move text of an entry, most significant bit first, each index in as few bits as its number of values needs:
+//     index of the moving piece among the own pieces
+//     index of the move among the piece's: destinations ascending (times 4 for promotions), then castling
+//     score: groups of 5 bits (read_score)
+struct MoveReader {
+    std::uint64_t bits;  // not read yet, the next one highest
+    unsigned used_bits;
     unsigned from;
     unsigned type;
     Bitboard targets;
 
-    [[nodiscard]] unsigned take(unsigned count) {
-        const auto bits = static_cast<unsigned>((text >> 1) >> (63 - count));
-        text <<= count;
-        used += count;
-        return bits;
+    [[nodiscard]] unsigned read_bits(unsigned count) {
+        const auto value = static_cast<unsigned>((bits >> 1) >> (63 - count));  // two shifts: count may be 0
+        bits <<= count;
+        used_bits += count;
+        return value;
     }
 };
 
-[[nodiscard]] inline Fault as_fault(chess::MoveFault fault) {
+[[nodiscard]] inline Fault to_fault(chess::MoveFault fault) {
     switch (fault) {
         case chess::MoveFault::kNone: return Fault::kNone;
         case chess::MoveFault::kNotOwnPiece: return Fault::kNotOwnPiece;
@@ -56,34 +61,44 @@ struct Reading {
     return Fault::kNotOwnPiece;
 }
 
-// How decoding an entry ends: its bits are used up, and if there were fewer, that comes before anything else.
-[[nodiscard]] inline Fault use_bits(ChunkState& state, const Reading& reading, Fault fault) {
-    state.bit += reading.used;
+// Moves the walk behind the bits that were read. Returns `fault`, or kPastTheEnd if the payload has fewer bits: that is
+// the reason for any other fault.
+[[nodiscard]] inline Fault advance(ChunkState& state, const MoveReader& reader, Fault fault) {
+    state.bit += reader.used_bits;
     return state.bit > 8 * std::uint64_t{state.payload.size()} ? Fault::kPastTheEnd : fault;
 }
 
-// Phase 1: the next entry's position. Plays the previous move, or begins a chain, and then the entry is complete.
-// As wide as a register: gcc 12 keeps narrower ones of two lanes in one word, and reading that waits for a store.
-enum class Next : std::uint64_t { kNone, kWhole, kToRead, kLeftOut };
+// What a phase of decoding leaves of an entry. As wide as a register: gcc 12 keeps narrower values of two lanes in one
+// word, and reading that waits for a store.
+enum class EntryStatus : std::uint64_t {
+    kEnd,        // none is left, or a fault
+    kComplete,   // decoded
+    kNeedsMove,  // its position is known; move and score are still to be read
+    kSkipped,    // illegal, and counted
+};
 
-[[nodiscard, gnu::noinline]] inline Next read_first(ChunkState& state) {
-    const std::uint64_t begin = (state.bit + 7) / 8;
-    if (state.payload.size() < begin + kSmallestChain) return Next::kNone;
+// Phase 1: the next entry's position. Either a chain begins, and the entry is complete, or the previous move is played.
+
+// Reads the stem of the next chain: its first entry, and the number of the others.
+[[nodiscard, gnu::noinline]] inline EntryStatus read_chain_start(ChunkState& state) {
+    const std::uint64_t begin = (state.bit + 7) / 8;  // chains begin at whole bytes
+    if (state.payload.size() < begin + kSmallestChain) return EntryStatus::kEnd;
     const std::uint8_t* bytes = state.payload.data() + begin;
-    state.stem = begin;
+    state.chain_begin = begin;
     state.entry_index = 0;
     state.fault = read_stem(bytes, state.entry);
-    if (state.fault != Fault::kNone) return Next::kNone;
+    if (state.fault != Fault::kNone) return EntryStatus::kEnd;
     ++state.chains;
-    state.followers = load_big_endian16(bytes + kStemBytes);
+    state.remaining = load_big_endian16(bytes + kStemBytes);
     state.bit = 8 * (begin + kSmallestChain);
-    return Next::kWhole;
+    return EntryStatus::kComplete;
 }
 
-// Whether the walk goes on behind the entry, which is illegal and counted then.
+// Counts an illegal entry as skipped and returns true, or makes it the walk's fault, as the options say.
 [[nodiscard, gnu::noinline, gnu::cold]] inline bool skip_or_stop(ChunkState& state, chess::Illegal illegal) {
     if (state.options.on_illegal == chess::OnIllegal::kSkip) {
-        state.skipped->add_entry(illegal, describe(illegal), state.before + state.stem, state.entry_index);
+        state.skipped->add_entry(illegal, describe(illegal), state.payload_begin + state.chain_begin,
+                                 state.entry_index);
         return true;
     }
     state.illegal = illegal;
@@ -93,188 +108,200 @@ enum class Next : std::uint64_t { kNone, kWhole, kToRead, kLeftOut };
 
 [[nodiscard]] inline bool skip_chain(ChunkState& state, chess::Illegal illegal);
 
-// What is illegal about a chain's first entry. Unless every entry is judged (`next_entry`), its position is.
-[[nodiscard]] inline chess::Illegal judge_first(const ChunkState& state) {
-    chess::Illegal illegal = chess::Illegal::kNone;
-    if (state.options.on_illegal != chess::OnIllegal::kKeep && !state.options.every_position)
-        illegal = chess::find_illegal(state.entry.position);
-    const bool has_fault =
-        illegal == chess::Illegal::kNone && state.options.checks_moves && find_move_problem(state.entry) != nullptr;
-    return has_fault ? chess::Illegal::kMove : illegal;
+// Returns what is illegal about a chain's first entry: its position, unless next_entry checks every position, or its
+// move.
+[[nodiscard]] inline chess::Illegal find_illegal_stem(const ChunkState& state) {
+    if (state.options.on_illegal != chess::OnIllegal::kKeep && !state.options.every_position) {
+        const chess::Illegal illegal = chess::find_illegal(state.entry.position);
+        if (illegal != chess::Illegal::kNone) return illegal;
+    }
+    if (!state.options.checks_moves || find_move_problem(state.entry) == nullptr) return chess::Illegal::kNone;
+    return chess::Illegal::kMove;
 }
 
-// A chain that begins with what is illegal is left out whole. Behind a move that no piece can make its text can't be
-// read: then the chain must have no other entry.
-[[nodiscard, gnu::noinline]] inline Next begin_chain(ChunkState& state) {
-    while (read_first(state) == Next::kWhole) {
-        const chess::Illegal illegal = judge_first(state);
+// Begins the next chain. One that begins with an illegal entry is skipped as a whole. But behind an impossible move the
+// chain's text can't be decoded: then the chain must have no other entries.
+[[nodiscard, gnu::noinline]] inline EntryStatus begin_chain(ChunkState& state) {
+    while (read_chain_start(state) == EntryStatus::kComplete) {
+        const chess::Illegal illegal = find_illegal_stem(state);
         if (illegal == chess::Illegal::kNone) [[likely]]
-            return Next::kWhole;
-        if (illegal == chess::Illegal::kMove && state.followers != 0) {
+            return EntryStatus::kComplete;
+        if (illegal == chess::Illegal::kMove && state.remaining != 0) {
             state.illegal = illegal;
             state.fault = Fault::kIllegal;
-            return Next::kNone;
+            return EntryStatus::kEnd;
         }
-        if (!skip_chain(state, illegal)) return Next::kNone;
+        if (!skip_chain(state, illegal)) return EntryStatus::kEnd;
     }
-    return Next::kNone;
+    return EntryStatus::kEnd;
 }
 
-// Whether a move that was read from a chain's text can be one that no piece can make: others are of its destinations.
+// Whether a decoded move can be impossible. Decoded moves are destinations of their pieces, so only castling and the
+// capture of a king can be.
 [[nodiscard, gnu::always_inline]] inline bool may_be_impossible(const chess::Entry& entry) {
     return (entry.move.type() == chess::MoveType::kCastling) |
            ((entry.position.kings() & chess::bit_of(entry.move.to())) != 0);
 }
 
-// An entry with others behind it: without its move their text can't be read.
-[[nodiscard, gnu::noinline]] inline Next judge_middle(ChunkState& state) {
-    if (!state.options.checks_moves || find_move_problem(state.entry) == nullptr) return Next::kWhole;
+// Checks the move of an entry that others follow. Without its move their text can't be decoded, so it can't be skipped.
+[[nodiscard, gnu::noinline]] inline EntryStatus check_inner_move(ChunkState& state) {
+    if (!state.options.checks_moves || find_move_problem(state.entry) == nullptr) return EntryStatus::kComplete;
     state.illegal = chess::Illegal::kMove;
     state.fault = Fault::kIllegal;
-    return Next::kNone;
+    return EntryStatus::kEnd;
 }
 
-// The last entry of a chain is read: nothing plays its move.
-[[nodiscard, gnu::noinline]] inline Next end_chain(ChunkState& state) {
-    if (!state.options.checks_moves || find_move_problem(state.entry) == nullptr) return Next::kWhole;
-    return skip_or_stop(state, chess::Illegal::kMove) ? Next::kLeftOut : Next::kNone;
+// Checks the move of a chain's last entry, which is never played.
+[[nodiscard, gnu::noinline]] inline EntryStatus check_last_move(ChunkState& state) {
+    if (!state.options.checks_moves || find_move_problem(state.entry) == nullptr) return EntryStatus::kComplete;
+    return skip_or_stop(state, chess::Illegal::kMove) ? EntryStatus::kSkipped : EntryStatus::kEnd;
 }
 
-[[nodiscard, gnu::always_inline]] inline Next begin_entry(ChunkState& state) {
+[[nodiscard, gnu::always_inline]] inline EntryStatus start_entry(ChunkState& state) {
     if (state.fault != Fault::kNone) [[unlikely]]
-        return Next::kNone;
-    if (state.followers == 0) [[unlikely]]
+        return EntryStatus::kEnd;
+    if (state.remaining == 0) [[unlikely]]
         return begin_chain(state);
     ++state.entry_index;
-    --state.followers;
+    --state.remaining;
     const chess::MoveFault fault = chess::play(state.entry.position, state.entry.move);
     if (fault == chess::MoveFault::kNone) [[likely]]
-        return Next::kToRead;
-    state.fault = as_fault(fault);
-    return Next::kNone;
+        return EntryStatus::kNeedsMove;
+    state.fault = to_fault(fault);
+    return EntryStatus::kEnd;
 }
 
 // Phase 2: which piece moves, and where it may go.
-[[nodiscard, gnu::always_inline]] inline Next find_piece(ChunkState& state, Reading& reading) {
+[[nodiscard, gnu::always_inline]] inline EntryStatus read_piece(ChunkState& state, MoveReader& reader) {
     const chess::Position& position = state.entry.position;
-    reading.text = load_text(state.payload, state.bit);
-    reading.used = 0;
+    reader.bits = load_bits(state.payload, state.bit);
+    reader.used_bits = 0;
     const Bitboard own = position.of_colour(position.side);
-    const unsigned count = chess::count_squares(own);
-    const unsigned index = reading.take(index_bits(count));
-    if (index >= count) [[unlikely]] {
-        state.fault = use_bits(state, reading, Fault::kIndexTooLarge);
-        return Next::kNone;
+    const unsigned num_pieces = chess::count_squares(own);
+    const unsigned index = reader.read_bits(index_bits(num_pieces));
+    if (index >= num_pieces) [[unlikely]] {
+        state.fault = advance(state, reader, Fault::kIndexTooLarge);
+        return EntryStatus::kEnd;
     }
-    reading.from = chess::nth_square(own, index);
-    reading.type = position.type_at(reading.from);
-    reading.targets = destinations(position, own, reading.type, reading.from);
-    return Next::kToRead;
+    reader.from = chess::nth_square(own, index);
+    reader.type = position.type_at(reader.from);
+    reader.targets = destinations(position, own, reader.type, reader.from);
+    return EntryStatus::kNeedsMove;
 }
 
-// Promotions and castling: of a hundred moves not two.
-[[nodiscard, gnu::noinline]] inline chess::Move rare_move(const chess::Position& position, const Reading& reading,
-                                                          unsigned index, unsigned count) {
-    if (reading.type == chess::kPawn) {
-        const unsigned to = chess::nth_square(reading.targets, index / 4);
-        return encode_move(chess::MoveType::kPromotion, reading.from, to, index % 4);
+// Decodes the index of a promotion (4 * target + piece) or of castling (behind the targets: queen-side, then
+// king-side). Fewer than two of a hundred moves are such.
+[[nodiscard, gnu::noinline]] inline chess::Move decode_rare_move(const chess::Position& position,
+                                                                 const MoveReader& reader, unsigned index,
+                                                                 unsigned num_targets) {
+    if (reader.type == chess::kPawn) {
+        const unsigned to = chess::nth_square(reader.targets, index / 4);
+        return encode_move(chess::MoveType::kPromotion, reader.from, to, index % 4);
     }
-    const bool queen_side = index == count && (own_castling(position) & 2) != 0;
+    const bool queen_side = index == num_targets && (own_castling(position) & 2) != 0;
     const unsigned base = position.side == chess::kWhite ? 0 : 56;
     return encode_move(chess::MoveType::kCastling, base + chess::kE1, base + (queen_side ? chess::kA1 : chess::kH1));
 }
 
-[[nodiscard]] inline Fault read_target(const chess::Position& position, Reading& reading, chess::Move& move) {
-    const bool pawn = reading.type == chess::kPawn;
-    const bool promotes = pawn & chess::promotes_next(position.side, reading.from);
-    const unsigned rights = own_castling(position) & static_cast<unsigned>(chess::kMovements.data()[reading.type].king);
-    const unsigned count = chess::count_squares(reading.targets);
-    const unsigned all = (count << (promotes ? 2 : 0)) + (rights & 1) + (rights >> 1);
-    const unsigned index = reading.take(index_bits(all));
-    if (index >= all) [[unlikely]]
+// Reads the index of the move among the piece's moves.
+[[nodiscard]] inline Fault read_target(const chess::Position& position, MoveReader& reader, chess::Move& move) {
+    const bool is_pawn = reader.type == chess::kPawn;
+    const bool promotes = is_pawn & chess::promotes_next(position.side, reader.from);
+    const auto is_king_mask = static_cast<unsigned>(chess::kMovements.data()[reader.type].king);
+    const unsigned rights = own_castling(position) & is_king_mask;
+    const unsigned num_castlings = (rights & 1) + (rights >> 1);
+    const unsigned num_targets = chess::count_squares(reader.targets);
+    const unsigned num_moves = (num_targets << (promotes ? 2 : 0)) + num_castlings;
+    const unsigned index = reader.read_bits(index_bits(num_moves));
+    if (index >= num_moves) [[unlikely]]
         return Fault::kIndexTooLarge;
-    if (promotes | (index >= count)) [[unlikely]] {
-        move = rare_move(position, reading, index, count);
+    if (promotes | (index >= num_targets)) [[unlikely]] {
+        move = decode_rare_move(position, reader, index, num_targets);
         return Fault::kNone;
     }
-    const unsigned to = chess::nth_square(reading.targets, index);
-    const bool passing = pawn & (to == position.ep_square);
-    move = encode_move(passing ? chess::MoveType::kEnPassant : chess::MoveType::kNormal, reading.from, to);
+    const unsigned to = chess::nth_square(reader.targets, index);
+    const bool is_en_passant = is_pawn & (to == position.ep_square);
+    move = encode_move(is_en_passant ? chess::MoveType::kEnPassant : chess::MoveType::kNormal, reader.from, to);
     return Fault::kNone;
 }
 
-// Groups of five bits, the lowest first: 'another group follows', then four bits of the value.
-[[nodiscard]] inline Fault read_score(Reading& reading, std::int16_t previous, std::int16_t& score) {
+// Reads a score: the zigzag code of its sum with the previous score, in up to four groups of five bits, the lowest four
+// bits of the code first. A group is a bit that says that another group comes, and four bits of the code.
+[[nodiscard]] inline Fault read_score(MoveReader& reader, std::int16_t previous, std::int16_t& score) {
 #if defined(__BMI2__)
     // All four groups at once, without a branch on how many there are.
-    const std::uint64_t groups = reading.text >> 44;
-    const auto more = static_cast<unsigned>(chess::extract_bits(groups, 0b1000'0100'0010'0001'0000));
+    const std::uint64_t groups = reader.bits >> 44;  // 20 bits
+    const auto continues = static_cast<unsigned>(chess::extract_bits(groups, 0b1000'0100'0010'0001'0000));
     const auto nibbles = static_cast<unsigned>(chess::extract_bits(groups, 0b0111'1011'1101'1110'1111));
-    const unsigned used = 1 + static_cast<unsigned>(__builtin_clz(~(more << 28)));
-    const unsigned present = nibbles & (0xFFFF0000U >> (4 * used));
-    const unsigned bytes = (present << 8 | present >> 8) & 0xFFFF;
-    const unsigned value = (bytes << 4 & 0xF0F0) | (bytes >> 4 & 0x0F0F);
-    reading.used += used == 5 ? 20 : 5 * used;
-    if (used == 5) [[unlikely]]
+    const unsigned num_groups =
+        1 + static_cast<unsigned>(__builtin_clz(~(continues << 28)));  // 5: none of four is last
+    const unsigned present = nibbles & (0xFFFF0000U >> (4 * num_groups));
+    // The first group is the highest nibble, but the lowest of the code: reverse the nibbles.
+    const unsigned bytes_swapped = (present << 8 | present >> 8) & 0xFFFF;
+    const unsigned code = (bytes_swapped << 4 & 0xF0F0) | (bytes_swapped >> 4 & 0x0F0F);
+    reader.used_bits += num_groups == 5 ? 20 : 5 * num_groups;
+    if (num_groups == 5) [[unlikely]]
         return Fault::kScoreTooLong;
 #else
-    unsigned value = 0;
-    for (unsigned shift = 0, more = 16; more != 0; shift += 4) {
+    unsigned code = 0;
+    bool continues = true;
+    for (unsigned shift = 0; continues; shift += 4) {
         if (shift == 16) return Fault::kScoreTooLong;
-        const unsigned group = reading.take(5);
-        value |= (group & 15) << shift;
-        more = group & 16;
+        const unsigned group = reader.read_bits(5);
+        code |= (group & 15) << shift;
+        continues = (group & 16) != 0;
     }
 #endif
-    score = static_cast<std::int16_t>(unzigzag(static_cast<std::uint16_t>(value)) - previous);
+    score = static_cast<std::int16_t>(unzigzag(static_cast<std::uint16_t>(code)) - previous);
     return Fault::kNone;
 }
 
-// Phase 3: where it goes, and the score.
-[[nodiscard, gnu::always_inline]] inline Next finish_entry(ChunkState& state, Reading& reading) {
+// Phase 3: where the piece goes, and the score.
+[[nodiscard, gnu::always_inline]] inline EntryStatus read_move_and_score(ChunkState& state, MoveReader& reader) {
     chess::Entry& entry = state.entry;
     chess::Move move;
     std::int16_t score = 0;
-    Fault fault = read_target(entry.position, reading, move);
+    Fault fault = read_target(entry.position, reader, move);
     if (fault == Fault::kNone) [[likely]]
-        fault = read_score(reading, entry.score, score);
-    state.fault = use_bits(state, reading, fault);
+        fault = read_score(reader, entry.score, score);
+    state.fault = advance(state, reader, fault);
     if (state.fault != Fault::kNone) [[unlikely]]
-        return Next::kNone;
+        return EntryStatus::kEnd;
     entry.move = move;
     entry.score = score;
     entry.ply = chess::saturating_increment(entry.ply);
     entry.result = static_cast<std::int8_t>(-entry.result);
-    if (state.followers == 0) [[unlikely]]
-        return end_chain(state);
+    if (state.remaining == 0) [[unlikely]]
+        return check_last_move(state);
     if (may_be_impossible(entry)) [[unlikely]]
-        return judge_middle(state);
-    return Next::kWhole;
+        return check_inner_move(state);
+    return EntryStatus::kComplete;
 }
 
-// Steps to the next entry that is not left out for its move.
-[[nodiscard]] inline bool read_next(ChunkState& state) {
-    Next next = Next::kLeftOut;
-    while (next == Next::kLeftOut) {
-        Reading reading;
-        next = begin_entry(state);
-        if (next == Next::kToRead) next = find_piece(state, reading);
-        if (next == Next::kToRead) next = finish_entry(state, reading);
+// Steps to the next entry whose move is not skipped. Returns false at the end of the payload or at a fault.
+[[nodiscard]] inline bool read_next_good_move(ChunkState& state) {
+    EntryStatus status = EntryStatus::kSkipped;
+    while (status == EntryStatus::kSkipped) {
+        MoveReader reader;
+        status = start_entry(state);
+        if (status == EntryStatus::kNeedsMove) status = read_piece(state, reader);
+        if (status == EntryStatus::kNeedsMove) status = read_move_and_score(state, reader);
     }
-    return next == Next::kWhole;
+    return status == EntryStatus::kComplete;
 }
 
+// Skips all entries of a chain, of which the first is illegal and has just been read. Returns false at a fault.
 [[nodiscard]] inline bool skip_chain(ChunkState& state, chess::Illegal illegal) {
-    bool goes_on = skip_or_stop(state, illegal);
-    const bool checks_moves = std::exchange(state.options.checks_moves, false);  // none is counted twice
-    while (goes_on && state.followers != 0) goes_on = read_next(state) && skip_or_stop(state, illegal);
+    bool continues = skip_or_stop(state, illegal);
+    const bool checks_moves = std::exchange(state.options.checks_moves, false);  // so that no entry is counted twice
+    while (continues && state.remaining != 0) continues = read_next_good_move(state) && skip_or_stop(state, illegal);
     state.options.checks_moves = checks_moves;
-    return goes_on;
+    return continues;
 }
 
-// Steps to the next entry; false at the end of the payload or at a fault. After either it stays false.
+// Steps to the next good entry. Returns false at the end of the payload and at a fault, and from then on.
 [[nodiscard]] inline bool next_entry(ChunkState& state) {
-    while (read_next(state)) {
+    while (read_next_good_move(state)) {
         if (state.options.on_illegal == chess::OnIllegal::kKeep || !state.options.every_position) return true;
         const chess::Illegal illegal = chess::find_illegal(state.entry.position);
         if (illegal == chess::Illegal::kNone) [[likely]]

@@ -3,14 +3,15 @@
 #include "chess/formats/binpack/native/entries/chain.h"
 #include "chess/native/make_record.h"
 
-// Several payloads decoded in turn by one thread. Decoding an entry is a chain of steps that wait for one another
-// (where its bits begin is known when the entry before it is read), and other payloads can be read meanwhile. On two
-// busy cores four in turn were no faster than one; it pays where a core has instructions to spare.
+// Several payloads (lanes) decoded in turn by one thread. The steps of decoding an entry wait for one another, and the
+// next entry begins where this one ends. Meanwhile the entries of other lanes can be decoded. With two busy cores four
+// lanes were no faster than one; it pays where a core has instructions to spare.
 namespace sparsepool::binpack {
 
 inline namespace SPARSEPOOL_ISA {
 
-// Decodes `count` entries of each lane; fewer if one of them comes to its end: all are one entry apart then at most.
+// Decodes `count` entries of each lane, phase by phase, or fewer if one of the lanes ends. Then their numbers of
+// entries differ by one at most.
 template <unsigned kLanes, bool kChecks>
 inline void read_together(Lane* const (&lanes)[kLanes], std::size_t count) {
     ChunkState states[kLanes];
@@ -19,35 +20,35 @@ inline void read_together(Lane* const (&lanes)[kLanes], std::size_t count) {
         states[i] = lanes[i]->state;
         out[i] = lanes[i]->out;
     }
-    Next next[kLanes] = {};
-    bool going = true;
-    for (; count != 0 && going; --count) {
-        Reading readings[kLanes];
+    EntryStatus status[kLanes] = {};
+    bool continues = true;
+    for (; count != 0 && continues; --count) {
+        MoveReader readers[kLanes];
 #pragma GCC unroll 4
-        for (unsigned i = 0; i < kLanes; ++i) next[i] = begin_entry(states[i]);
+        for (unsigned i = 0; i < kLanes; ++i) status[i] = start_entry(states[i]);
 #pragma GCC unroll 4
         for (unsigned i = 0; i < kLanes; ++i) {
-            if (next[i] == Next::kToRead) [[likely]]
-                next[i] = find_piece(states[i], readings[i]);
+            if (status[i] == EntryStatus::kNeedsMove) [[likely]]
+                status[i] = read_piece(states[i], readers[i]);
         }
 #pragma GCC unroll 4
         for (unsigned i = 0; i < kLanes; ++i) {
-            if (next[i] == Next::kToRead) [[likely]]
-                next[i] = finish_entry(states[i], readings[i]);
+            if (status[i] == EntryStatus::kNeedsMove) [[likely]]
+                status[i] = read_move_and_score(states[i], readers[i]);
         }
 #pragma GCC unroll 4
         for (unsigned i = 0; i < kLanes; ++i) {
-            if (next[i] == Next::kWhole) [[likely]] {
+            if (status[i] == EntryStatus::kComplete) [[likely]] {
                 chess::write_record<kChecks>(states[i].entry, *out[i]++);
             } else {
-                going = false;
+                continues = false;
             }
         }
     }
     for (unsigned i = 0; i < kLanes; ++i) {
         lanes[i]->state = states[i];
         lanes[i]->out = out[i];
-        lanes[i]->at_end = next[i] == Next::kNone;
+        lanes[i]->at_end = status[i] == EntryStatus::kEnd;
     }
 }
 
@@ -61,7 +62,7 @@ inline void read_up_to_four(Lane* const* lanes, std::size_t num_lanes, std::size
     }
 }
 
-// The same for up to kMaxLanes lanes, with or without RecordFlags::kInCheck.
+// Decodes `count` entries of each of up to kMaxLanes lanes. Without `checks` RecordFlags::kInCheck is not set.
 inline void read_lanes(Lane* const* lanes, std::size_t num_lanes, std::size_t count, bool checks) {
     return checks ? read_up_to_four<true>(lanes, num_lanes, count) : read_up_to_four<false>(lanes, num_lanes, count);
 }

@@ -5,7 +5,10 @@
 #include "chess/formats/binpack/native/layout.h"
 #include "chess/native/board/rules.h"
 
-// The packed entry that begins a chain: 32 bytes.
+// The stem, the packed entry that begins a chain, 32 bytes; numbers are big-endian:
+//
+//     0  u64 occupied squares    8  nibbles of pieces (packed position)     24  move     26  score, zigzag
+//    28  ply in 14 bits, and above it the result, zigzag in 2 bits          30  half-move clock
 namespace sparsepool::binpack {
 
 inline namespace SPARSEPOOL_ISA {
@@ -20,15 +23,15 @@ inline namespace SPARSEPOOL_ISA {
     return static_cast<std::uint16_t>(bytes[0] << 8 | bytes[1]);
 }
 
-// What a packed code of 12 to 15 says beyond piece and square; gives back the plain code.
+// Applies what a packed code of 12 to 15 (PackedPiece) says of the position, and returns the plain piece code.
 [[nodiscard]] inline unsigned unpack_piece(chess::Position& position, unsigned code, unsigned square, Fault& fault) {
     switch (code) {
         case kPassedPawn: {
             const unsigned rank = square >> 3;
             if ((rank != 3 && rank != 4) || position.ep_square != chess::kNoSquare) fault = Fault::kBadPassedPawn;
-            const bool white = rank == 3;
-            position.ep_square = static_cast<std::uint8_t>(white ? square - 8 : square + 8);
-            return white ? 0 : 1;
+            const bool is_white = rank == 3;
+            position.ep_square = static_cast<std::uint8_t>(is_white ? square - 8 : square + 8);
+            return is_white ? 0 : 1;
         }
         case kWhiteRookRight:
             position.castling |= square == chess::kA1 ? chess::kWhiteQueenSide : chess::kWhiteKingSide;
@@ -44,7 +47,8 @@ inline namespace SPARSEPOOL_ISA {
     }
 }
 
-// Reads the 24 bytes of a packed position: nibbles in ascending square order, the low nibble of a byte first.
+// Reads the packed position, 24 bytes: the occupied squares, then the code of each piece in a nibble, ascending, the
+// low nibble of a byte first.
 [[nodiscard]] inline Fault read_position(const std::uint8_t* bytes, chess::Position& position) {
     const chess::Bitboard occupied = load_big_endian(bytes);
     if (chess::count_squares(occupied) > 32) return Fault::kTooManyPieces;
@@ -53,14 +57,15 @@ inline namespace SPARSEPOOL_ISA {
     position = chess::Position{};
     position.occupied = occupied;
     for (unsigned i = 0; i < 4; ++i) {
-        const std::uint64_t every_fourth = std::uint64_t{0x1111111111111111} << i;
-        const std::uint64_t bits =
-            chess::extract_bits(packed[0], every_fourth) | chess::extract_bits(packed[1], every_fourth) << 16;
-        position.planes[i] = chess::deposit_bits(bits, occupied);
+        const std::uint64_t bit_i_of_nibbles = std::uint64_t{0x1111111111111111} << i;
+        const std::uint64_t low = chess::extract_bits(packed[0], bit_i_of_nibbles);
+        const std::uint64_t high = chess::extract_bits(packed[1], bit_i_of_nibbles);
+        position.planes[i] = chess::deposit_bits(low | high << 16, occupied);
     }
     Fault fault = Fault::kNone;
-    for (chess::Bitboard rest = position.planes[2] & position.planes[3]; rest != 0; rest &= rest - 1) {
-        const unsigned square = chess::first_square(rest);
+    chess::Bitboard special = position.planes[2] & position.planes[3];  // codes from 12 on
+    for (; special != 0; special &= special - 1) {
+        const unsigned square = chess::first_square(special);
         const unsigned code = unpack_piece(position, position.code_at(square), square, fault);
         position.remove_pieces(chess::bit_of(square));
         position.put_piece(chess::bit_of(square), code);
@@ -68,6 +73,7 @@ inline namespace SPARSEPOOL_ISA {
     return chess::has_one_king_each(position) ? fault : Fault::kBadKings;
 }
 
+// Reads the 32 bytes of a stem.
 [[nodiscard]] inline Fault read_stem(const std::uint8_t* bytes, chess::Entry& entry) {
     const Fault fault = read_position(bytes, entry.position);
     if (fault != Fault::kNone) return fault;

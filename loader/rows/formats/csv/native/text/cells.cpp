@@ -5,6 +5,7 @@
 
 namespace sparsepool::csv {
 
+// Adds cell after cell, each up to a delimiter or the end of the line.
 const char* Cells::split(const char* text, const char* end) {
     texts_.clear();
     begins_.clear();

@@ -222,6 +222,7 @@ class LineParser {
 
 }  // namespace
 
+// Parses line by line, without the header, up to the first line that is wrong or not UTF-8.
 rows::ParseResult parse_lines(std::string_view text, bool begins_file, const Columns& columns, const RowShape& shape,
                               stream::RecordBuffer& rows) {
     rows::ParseResult parsed;

@@ -250,6 +250,7 @@ class LineParser {
 
 }  // namespace
 
+// Parses line by line. Each line may begin with a byte order mark: files may be put together of others.
 rows::ParseResult parse_lines(std::string_view text, const RowShape& shape, stream::RecordBuffer& rows) {
     rows::ParseResult parsed;
     const char* line = text.data();
