@@ -37,11 +37,9 @@ def _expand_name(name: str) -> Iterator[str]:
         raise ValueError(f"{name!r} is no host")
     prefix, ranges, plain = match.groups()
     suffix = name[match.end() :]
-    if ranges is None:
-        beginnings = iter([plain])
-    else:
-        beginnings = (prefix + number for number in _expand_ranges(ranges))  # not a list: ranges may be long
-    for beginning in beginnings:
+    numbers = iter([""]) if ranges is None else _expand_ranges(ranges)  # not a list: ranges may be long
+    for number in numbers:
+        beginning = plain if ranges is None else prefix + number
         if not suffix:
             yield beginning
             continue
