@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <memory>
 #include <utility>
-#include <vector>
 
 // Arrays of NumPy that own what C++ has computed, without a copy.
 namespace sparsepool::chess {
@@ -46,8 +45,9 @@ using NewItemBytes =
     nanobind::ndarray<nanobind::numpy, std::uint8_t, nanobind::shape<-1, sizeof(Item)>, nanobind::c_contig>;
 
 // Returns the bytes of items, uint8 [items, sizeof(Item)].
-template <class Item>
-[[nodiscard]] NewItemBytes<Item> to_item_bytes(std::vector<Item> items) {
+template <class Container>
+[[nodiscard]] auto to_item_bytes(Container items) {
+    using Item = typename Container::value_type;
     const auto owned = move_to_heap(std::move(items));
     return NewItemBytes<Item>(reinterpret_cast<std::uint8_t*>(owned.data), {owned.size, sizeof(Item)}, owned.owner);
 }

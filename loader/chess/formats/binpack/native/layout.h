@@ -4,7 +4,7 @@
 
 #include "chess/native/board/bitboard.h"
 
-// The binpack format of Stockfish's tools (github.com/official-stockfish/Stockfish, branch tools, docs/binpack.md). A
+// The binpack format of Stockfish's tools (binpack.md on branch tools of github.com/official-stockfish/Stockfish). A
 // file is a sequence of chunks:
 //
 //     chunk     'BINP', u32 payload size (little-endian), payload: chains
