@@ -90,7 +90,7 @@ def test_the_bits_are_the_same_for_any_level_any_threads_and_any_borders(
     expected, expected_states = stepped(make, start, steps, [0, 300])
     level = _native.simd_level()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rule, "_threads", lambda *_: 3)
+        patch.setattr(rule, "_choose_threads", lambda *_: 3)
         for other in _native.simd_levels():
             _native.set_simd_level(other)
             try:

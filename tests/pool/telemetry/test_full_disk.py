@@ -37,8 +37,8 @@ PRINTS = """
 import os, sys
 os.dup2(os.open("/dev/full", os.O_WRONLY), 1)
 os.dup2(os.open("/dev/full", os.O_WRONLY), 2)
-from pool.process.log_streams import lose_what_has_no_room
-lose_what_has_no_room()
+from pool.process.log_streams import tolerate_full_disk
+tolerate_full_disk()
 print("x" * 100_000, flush=True)
 print("y", file=sys.stderr)
 os.close(1)

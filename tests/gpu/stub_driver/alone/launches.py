@@ -143,7 +143,7 @@ def test_the_largest_grids_of_the_launcher_are_accepted(launcher: CudaLauncher) 
 
 def test_a_program_that_is_none_is_blamed_on_its_compiler(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     machine.use(0)
-    monkeypatch.setattr(Compiler, "program", lambda *_: b"rubbish" * 100)
-    monkeypatch.setattr(Compiler, "is_kept", lambda *_: False)
+    monkeypatch.setattr(Compiler, "get_program", lambda *_: b"rubbish" * 100)
+    monkeypatch.setattr(Compiler, "is_cached", lambda *_: False)
     with pytest.raises(CompileError, match=r"the driver refuses what NVRTC .* has compiled: .*INVALID_IMAGE"):
         machine.fill(CudaLauncher(DEVICE), 4096, 1)

@@ -230,7 +230,7 @@ def test_a_folder_that_cannot_be_written_costs_nothing_but_time(
 def test_a_full_disk_leaves_nothing_behind(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(whole_file, "open_new", lambda _: os.open("/dev/full", os.O_WRONLY))
+    monkeypatch.setattr(whole_file, "create_file", lambda _: os.open("/dev/full", os.O_WRONLY))
     assert Compiler("sm_90", tmp_path).get_program(SOURCES["column_sums"])
     assert list(tmp_path.iterdir()) == []
     assert caplog.messages[0].endswith(": No space left on device")
@@ -247,7 +247,7 @@ from pool.kernels.cuda.compiler import Compiler
 made = Compiler("sm_90", Path(sys.argv[1]))
 print("ready", flush=True)
 sys.stdin.readline()
-made.program(SOURCES["column_sums"])
+made.get_program(SOURCES["column_sums"])
 """
 
 
