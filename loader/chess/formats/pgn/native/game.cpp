@@ -27,7 +27,10 @@ char to_lower(char letter) { return static_cast<char>(letter >= 'A' && letter <=
 bool is_blank(std::string_view text) { return text.find_first_not_of(kBlanks) == kNone; }
 
 std::string quote(std::string_view text) {
-    return "'" + shown(text.substr(0, std::min(text.size(), kMaxQuoted))) + "'";
+    std::string quoted = "'";  // appended to: gcc 12 warns of a sum that begins with a literal
+    quoted += shown(text.substr(0, std::min(text.size(), kMaxQuoted)));
+    quoted += '\'';
+    return quoted;
 }
 
 std::size_t find_line_end(std::string_view bytes, std::size_t begin) {
