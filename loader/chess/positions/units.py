@@ -62,7 +62,7 @@ class UnitBlock:
     def take(self, order: npt.NDArray[Any]) -> UnitBlock:
         """Returns a block with the units of these numbers, in the order of the numbers."""
         order = np.ascontiguousarray(order, np.uint64)
-        gathered = cast(Bytes, _native.gather_units(self.bytes, self.begins, self.ends, order))
+        gathered = _native.gather_units(self.bytes, self.begins, self.ends, order)
         sizes = self.ends[order] - self.begins[order]
         return UnitBlock(gathered, np.cumsum(sizes, dtype=np.uint64), self.entries[order])
 

@@ -114,7 +114,7 @@ class Spill:
 
 def sort_by_draw(drawn: Bytes) -> Iterator[UnitBlock]:
     """Sorts drawn units by their draws, equal ones in the order of the input. Yields them in blocks of about 4 MiB."""
-    places = cast(Numbers, _native.places_by_draw(drawn))
+    places = _native.places_by_draw(drawn)
     if not len(places):
         return
     step = max(1, GATHERED * len(places) // len(drawn))
