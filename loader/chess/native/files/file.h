@@ -61,7 +61,7 @@ class EntryFile {
         const bool counts_from_piece = read.first_unit == 0 && piece != 0;
         std::string text = std::string(codec_.units().word()) + " " + std::to_string(read.first_unit + walk.units());
         if (counts_from_piece) text += " from here on";
-        return {path_, offset(piece), text + ": " + reason};
+        return {path_, offset(piece), text + ": " + std::move(reason)};
     }
 
     // Returns what was skipped of a piece, by kind.
