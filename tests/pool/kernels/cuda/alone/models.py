@@ -151,7 +151,7 @@ def test_stockfishs_network_is_rounded(fake: Literal["dense", "rows"], cpu: CpuL
 
 @pytest.mark.parametrize("fake", [(), ("rows", "dense")], ids=["floats", "rounded"])
 @pytest.mark.parametrize("factorized", [False, True])
-@pytest.mark.parametrize("path", ["fused", "torch"])
+@pytest.mark.parametrize("backend", ["fused", "torch"])
 def test_rows_of_bfloat16(backend: Literal["fused", "torch"], factorized: bool, fake: Any, cpu: CpuLauncher) -> None:
     """Along the kernels, behind them torch's layers too, against torch's path, which rounds alike."""
     settings: dict[str, Any] = {
