@@ -16,7 +16,7 @@ KERNELS := $(wildcard pool/kernels/rules.cuh pool/kernels/cuda/src/* pool/tasks/
 CUDA_TOOLS ?= build/cuda-tools
 BENCHMARKS := sparse_layer nnue_step training loader pool_cost memory recovery clicks ensemble
 
-.PHONY: help install demo test test-simulation test-runs fakegpu cuda-tools test-machine-code test-engines test-libraries test-native test-crashes test-chaos check format docs reference pictures bench learning fuzz chaos chaos-mutants \
+.PHONY: help install demo test test-simulation test-runs test-docs test-machines test-fakegpu fakegpu cuda-tools test-machine-code test-engines test-libraries test-native test-crashes test-chaos check format docs reference pictures bench learning fuzz chaos chaos-mutants \
         hostile test-hostile soak structure read gpu-check gpu-bench gpu-dry wheel-check bare-check image-check fakegpu-sound digests clean
 
 help:  ## this list
@@ -61,15 +61,29 @@ bare-check: $(STAMP)  ## `make demo` on a Debian with nothing but Python, g++ an
 image-check:  ## the steps of deploy/Dockerfile without docker, as root: 2 minutes
 	unshare --mount $(PYTHON) -m tests.project.image
 
-test: $(STAMP) $(FAKEGPU)  ## all tests but those below: 10 minutes on two cores
+test: $(STAMP) $(FAKEGPU)  ## all tests but those below: 7 minutes on two cores
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m "$(SELECTED) and not runs"
 
 test-simulation: $(STAMP)  ## 5,600 whole runs without processes, from seeds, in which everything fails: 2 minutes
 	$(BIN)/python -m tests.pool.simulation --seeds 5000
 	$(BIN)/python -m tests.pool.simulation --first 1000000 --seeds 600
 
-test-runs: $(STAMP) $(FAKEGPU)  ## whole runs with real processes, and the commands of the documentation: 10 minutes on two cores
-	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m "$(SELECTED) and runs"
+# Whole runs with real processes, by what they show.
+RUNS = $(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m "$(SELECTED) and runs"
+RUNS_OF_DOCS := tests/project tests/benchmarks tests/runs/test_tutorial_numbers.py
+RUNS_OF_MACHINES := tests/runs/test_machines.py
+
+test-runs: $(STAMP) $(FAKEGPU)  ## whole runs with real processes, without those of the next three targets: 9 minutes on two cores
+	$(RUNS) $(RUNS_OF_DOCS:%=--ignore=%) $(RUNS_OF_MACHINES:%=--ignore=%) --ignore=tests/gpu
+
+test-docs: $(STAMP) $(FAKEGPU)  ## the commands of the documentation, as printed: 3 minutes
+	$(RUNS) $(RUNS_OF_DOCS)
+
+test-machines: $(STAMP) $(FAKEGPU)  ## runs on several machines: 4 minutes
+	$(RUNS) $(RUNS_OF_MACHINES)
+
+test-fakegpu: $(STAMP) $(FAKEGPU)  ## runs on the GPU of the tests, and its seeded races: 4 minutes
+	$(RUNS) tests/gpu
 
 $(FAKEGPU): $(STAMP) $(wildcard tests/gpu/fake/native/*)
 	cmake -S tests/gpu/fake/native -B $(@D) -DTORCH=$$($(BIN)/python -c 'import torch; print(*torch.__path__)')
