@@ -45,7 +45,7 @@ class SinglePass:
 
     @property
     def streams(self) -> tuple[Stream, ...]:
-        """The stream of full batches, and that of the remaining samples if there are any."""
+        """The stream of full batches, and the stream of the remaining samples if there are any."""
         if self._last_stream is None:
             return (self._full_stream,)
         return self._full_stream, self._last_stream

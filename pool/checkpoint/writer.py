@@ -109,7 +109,7 @@ class CheckpointWriter:
         self._finish(WriteResult(checkpoint.step, problem, is_permanent))
 
     def _final_path(self, error: OSError, step: int) -> Path:
-        """Returns the path of the file that an error names, in the checkpoint's final folder.
+        """Returns the path that the file named by an error will have in the checkpoint's final folder.
 
         Temporary folders have random names. With the final name, the messages of repeated failures are equal.
         """

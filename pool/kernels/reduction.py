@@ -35,9 +35,9 @@ Touched = npt.NDArray[np.unsignedinteger[Any]]  # numbers of a table's rows, asc
 
 @dataclass(frozen=True)
 class Addend:
-    """One contribution's gradient of a shard of the model, or the sum of several at the leaf of one of them.
+    """The gradient of a shard of the model, of one group of batches or added up over several groups.
 
-    A contribution is the gradients of one group of batches.
+    A sum over several groups has the leaf of one of them.
     """
 
     leaf: int  # of the tree (`pool.kernels.tree`)

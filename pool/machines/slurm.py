@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 _PART = re.compile(r"([^][,]*)\[([^][]*)\]|([^][,]+)")
 _RANGE = re.compile(r"(?P<first>\d+)(?:-(?P<last>\d+)(?::(?P<step>\d+))?)?", re.ASCII)
@@ -37,9 +37,10 @@ def _expand_name(name: str) -> Iterator[str]:
         raise ValueError(f"{name!r} is no host")
     prefix, ranges, plain = match.groups()
     suffix = name[match.end() :]
-    numbers = iter([""]) if ranges is None else _expand_ranges(ranges)  # not a list: ranges may be long
-    for number in numbers:
-        beginning = plain if ranges is None else prefix + number
+    beginnings: Iterable[str] = [plain]
+    if ranges is not None:
+        beginnings = (prefix + number for number in _expand_ranges(ranges))  # not a list: ranges may be long
+    for beginning in beginnings:
         if not suffix:
             yield beginning
             continue

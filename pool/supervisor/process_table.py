@@ -81,7 +81,8 @@ class ProcessTable:
             self._enter(state, Stage.STARTING, now, "it is there")
 
     def record_answer(self, now: float) -> None:
-        """Records that the fork server is ready, or has forked. It may be silent until the next request."""
+        """Records that the fork server is ready, or has forked a process. The fork server may be silent until the next
+        request."""
         if self._forkserver.stage is not Stage.KILLED:  # the answer came too late
             self._enter(self._forkserver, Stage.IDLE, now, "it has answered")
 
