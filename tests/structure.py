@@ -206,6 +206,11 @@ def code_files(root: Path, folder: str) -> list[Path]:
     return [path for path in paths if path.suffix in (".py", ".pyi", *NATIVE) and path.is_file()]
 
 
+def room_of(path: Path, root: Path) -> str:
+    """Returns the first two folders of a file of a checkout, as `pool/worker`."""
+    return "/".join(path.relative_to(root).parts[:-1][:2])
+
+
 def shared_names(packages: Sequence[Mapping[str, Module]]) -> list[str]:
     """Returns the names of public classes and type aliases that stand for something in more than one module."""
     homes: Counter[str] = Counter()
@@ -242,7 +247,7 @@ def report_sizes(root: Path) -> None:
         print(row(title, len(paths), folders, sum(lines), sum(count < 50 for count in lines)))
     rooms: Counter[str] = Counter()
     for path in product:
-        rooms["/".join(path.relative_to(root).parts[:-1][:2])] += path.read_text(encoding="utf-8").count("\n")
+        rooms[room_of(path, root)] += path.read_text(encoding="utf-8").count("\n")
     print("\nlines by room:", ", ".join(f"{room} {lines}" for room, lines in rooms.most_common()), end="\n\n")
 
 

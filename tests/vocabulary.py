@@ -13,9 +13,8 @@ import ast
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from pathlib import Path
 
-from tests.structure import PACKAGES, code_files
+from tests.structure import PACKAGES, code_files, room_of
 from tests.support.paths import ROOT
 
 # `HTTPServer` is HTTP and Server, `read_file` read and file.
@@ -40,23 +39,18 @@ def words_of(identifier: str) -> list[str]:
     return [word.lower() for word in WORD.findall(identifier)]
 
 
-def folder_of(path: Path) -> str:
-    """Returns the first two folders of a file of the checkout, `pool/worker`."""
-    return "/".join(path.relative_to(ROOT).parts[:-1][:2])
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("words", nargs="*", metavar="WORD")
     parser.add_argument("--least", type=int, default=4, metavar="FOLDERS", help="words in at least so many folders")
     options = parser.parse_args()
     uses: Counter[str] = Counter()
-    folders: dict[str, Counter[str]] = defaultdict(Counter)
+    folders: dict[str, set[str]] = defaultdict(set)
     for path in (path for package in PACKAGES for path in code_files(ROOT, package) if path.suffix == ".py"):
         for identifier, line in defined_identifiers(path.read_text(encoding="utf-8")):
             for word in set(words_of(identifier)):
                 uses[word] += 1
-                folders[word][folder_of(path)] += 1
+                folders[word].add(room_of(path, ROOT))
                 if word in options.words:
                     print(f"{path.relative_to(ROOT)}:{line}: {identifier}")
     if not options.words:
